@@ -16,7 +16,7 @@ import numpy as np
 
 from agents.agent import Agent, Response
 from agents.oracle import THOUGHTS, OracleAgent
-from agents.rollout import OnTurn, try_rollout
+from agents.rollout import try_rollout
 from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.parts import Dynamics
 from vlm_envs.registration import make
@@ -160,12 +160,12 @@ class LazyAgent:
 
     def _watched(self, env_id: str, kwargs: dict[str, Any], on_step: OnStep) -> list[Script]:
         seeds = _seeds("train", self.num_train_levels)
-        episodes: list[Trajectory | None] = []
+        scripts = []
         with closing(world_vector(env_id, NUM_ENVS, **not_drawn(env_id, kwargs), split="train")) as worlds:
             for start in range(0, len(seeds), NUM_ENVS):
-                on_turn = _reporting(on_step, "watching the oracle on training levels", start, len(seeds))
-                episodes += _played(OracleAgent(), worlds, env_id, seeds[start : start + NUM_ENVS], on_turn)
-        scripts = [tuple(turn.response_text for turn in episode.turns) for episode in episodes if episode is not None]
+                on_turn = partial(on_step, "watching the oracle on training levels", start, len(seeds))
+                episodes = _played(OracleAgent(), worlds, env_id, seeds[start : start + NUM_ENVS], on_turn)
+                scripts += [tuple(turn.response_text for turn in episode.turns) for episode in episodes]
         return [variant for script in scripts for variant in (script, script[:1], script[-1:])]
 
 
@@ -191,11 +191,10 @@ class _TriedScripts:
         for start in range(0, len(seeds), NUM_SCRIPT_ENVS):
             batch = seeds[start : start + NUM_SCRIPT_ENVS]
             for script in scripts:
-                on_turn = _reporting(self._on_step, step, num_played, num_wanted)
+                on_turn = partial(self._on_step, step, num_played, num_wanted)
                 episodes = _played(ScriptAgent(script), worlds, self._env_id, batch, on_turn)
-                self._outcomes.setdefault(script, []).extend(
-                    (episode.success, episode.total_reward) for episode in episodes if episode is not None
-                )
+                outcomes = self._outcomes.setdefault(script, [])
+                outcomes += [(episode.success, episode.total_reward) for episode in episodes]
                 num_played += len(batch)
 
     def worth(self, script: Script) -> tuple[float, float]:
@@ -245,18 +244,17 @@ def _response(world: Any, actions: Sequence[Any]) -> str:
     return world.write_response(actions, dict.fromkeys(THOUGHTS, "unknown"))  # type: ignore[no-any-return]
 
 
-def _reporting(on_step: OnStep, step: str, num_done: int, num_wanted: int) -> OnTurn:
-    return lambda row, turn: on_step(step, num_done, num_wanted)
-
-
 def _seeds(split: str, num_levels: int) -> list[int]:
     return list(split_seeds(split, -(-num_levels // NUM_ENVS) * NUM_ENVS))
 
 
 def _played(
-    agent: Agent, worlds: VectorWorld, env_id: str, seeds: Sequence[int], on_turn: OnTurn
-) -> list[Trajectory | None]:
-    return try_rollout(agent, worlds, seeds, env_ids=[env_id] * len(seeds), on_turn=on_turn)
+    agent: Agent, worlds: VectorWorld, env_id: str, seeds: Sequence[int], on_turn: Callable[[], None]
+) -> list[Trajectory]:
+    """Returns the episodes that could be started."""
+    env_ids = [env_id] * len(seeds)
+    episodes = try_rollout(agent, worlds, seeds, env_ids=env_ids, on_turn=lambda row, turn: on_turn())
+    return [episode for episode in episodes if episode is not None]
 
 
 def not_drawn(env_id: str, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -271,19 +269,6 @@ def not_drawn(env_id: str, kwargs: dict[str, Any]) -> dict[str, Any]:
     except ConfigError:  # no words for its states, as in an adapted world without `describe`
         return kwargs
     return kwargs | _NOT_DRAWN
-
-
-@dataclass(slots=True)
-class _Counted:
-    """Reports how many of a number of things are done."""
-
-    on_count: OnCount
-    num_wanted: int
-    num_done: int = 0
-
-    def add(self) -> None:
-        self.num_done += 1
-        self.on_count(self.num_done, self.num_wanted)
 
 
 @dataclass(eq=False, slots=True)
@@ -363,18 +348,17 @@ class OpenLoop:
         """
         repeated = {tuple(each[place % len(each)] for place in range(self.length)): None for each in first}
         beginnings = sorted(repeated, key=self.num_solved, reverse=True)[:NUM_BEGINNINGS]
-        counted = _Counted(on_change, len(beginnings) * NUM_CHANGES)
-        return [self._climbed(each, np.random.default_rng(number), counted) for number, each in enumerate(beginnings)]
-
-    def _climbed(self, best: tuple[Any, ...], rng: np.random.Generator, counted: _Counted) -> tuple[Any, ...]:
-        """Returns a sequence after changes; one that solves no fewer levels is kept."""
-        most = self.num_solved(best)
-        for _ in range(NUM_CHANGES):
-            counted.add()
-            changed = self._changed(best, rng)
-            if (num_solved := self.num_solved(changed)) >= most:
-                best, most = changed, num_solved
-        return best
+        num_changes = NUM_CHANGES * len(beginnings)
+        found = []
+        for number, best in enumerate(beginnings):
+            rng, most = np.random.default_rng(number), self.num_solved(best)
+            for num_done in range(number * NUM_CHANGES, (number + 1) * NUM_CHANGES):
+                on_change(num_done + 1, num_changes)
+                changed = self._changed(best, rng)
+                if (num_solved := self.num_solved(changed)) >= most:  # one that solves no fewer levels is kept
+                    best, most = changed, num_solved
+            found.append(best)
+        return found
 
     def _changed(self, sequence: tuple[Any, ...], rng: np.random.Generator) -> tuple[Any, ...]:
         actions = list(sequence)
@@ -409,9 +393,8 @@ def open_loop(
         if not world.task.action_names or not world.dynamics.steps_are_cheap:
             return None
         states = []
-        counted = _Counted(on_level, num_levels)
-        for seed in split_seeds("train", num_levels):
-            counted.add()
+        for number, seed in enumerate(split_seeds("train", num_levels), start=1):
+            on_level(number, num_levels)
             with suppress(VLMEnvsError):
                 world.reset(seed=seed)
                 states.append(world.state)

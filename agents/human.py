@@ -91,7 +91,7 @@ def text_lines(text: str) -> list[str]:
     Args:
         text: Anything, such as what a model wrote; characters that would steer a terminal are written as escapes.
     """
-    return wrapped(map(_printable, text.split("\n")), sys.stdout)
+    return wrapped(map(_printable, text.split("\n")))
 
 
 def _printable(line: str) -> str:

@@ -333,7 +333,7 @@ class Narration:
         if self.shows_observations:
             lines += observation_lines(turn.observation, self.colors)
         said = text_lines(turn.response_text)
-        outcome = wrapped(_outcome(turn), sys.stdout)
+        outcome = wrapped(_outcome(turn))
         print(*lines, f"{self.agent} says:", *(f"  {line}" for line in said), *outcome, "", sep="\n", flush=True)
 
     def end(self, episode: Trajectory) -> None:

@@ -25,7 +25,7 @@ from vlm_envs.validation import did_you_mean, require
 TITLE = "as="
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class AgentEntry:
     """How an agent is made.
 
@@ -52,54 +52,49 @@ class AgentEntry:
     shows_observations: bool = False
 
 
+_CHECKPOINT: dict[str, Any] = {"part": "DIR", "check": "agents.hf.checkpoint:require_checkpoint"}
+
 AGENTS: dict[str, AgentEntry] = {
-    "oracle": AgentEntry(
-        factory="agents.oracle:OracleAgent", summary="carries out the world's own plan", carries_out_plans=True
-    ),
-    "random": AgentEntry(factory="agents.oracle:RandomAgent", summary="takes random valid actions"),
+    "oracle": AgentEntry("agents.oracle:OracleAgent", "carries out the world's own plan", carries_out_plans=True),
+    "random": AgentEntry("agents.oracle:RandomAgent", "takes random valid actions"),
     "human": AgentEntry(
-        factory="agents.human:HumanAgent", summary="asks you, at the terminal or in a browser", shows_observations=True
+        "agents.human:HumanAgent", "asks you, at the terminal or in a browser", shows_observations=True
     ),
     "lazy": AgentEntry(
-        factory="agents.blind_script:LazyAgent",
-        summary="gives the same responses in every episode: the best script found by a search",
+        "agents.blind_script:LazyAgent", "gives the same responses in every episode: the best script found by a search"
     ),
     "hf": AgentEntry(
-        factory="agents.hf.hf_agent:HFAgent",
-        summary="a checkpoint of Qwen2.5-VL, Qwen3-VL, InternVL 3, SmolVLM2 or Gemma 3, or a run: hf:runs/NAME",
-        part="DIR",
-        check="agents.hf.checkpoint:require_checkpoint",
+        "agents.hf.hf_agent:HFAgent",
+        "a checkpoint of Qwen2.5-VL, Qwen3-VL, InternVL 3, SmolVLM2 or Gemma 3, or a run: hf:runs/NAME",
+        **_CHECKPOINT,
     ),
     "hf-told": AgentEntry(
-        factory="agents.hf.ablation_agents:ToldHFAgent",
-        summary="the same, told what it should see: what it would solve if it saw perfectly",
-        part="DIR",
-        check="agents.hf.checkpoint:require_checkpoint",
+        "agents.hf.ablation_agents:ToldHFAgent",
+        "the same, told what it should see: what it would solve if it saw perfectly",
+        **_CHECKPOINT,
     ),
     "hf-blind": AgentEntry(
-        factory="agents.hf.ablation_agents:BlindHFAgent",
-        summary="the same, shown grey pictures: what it solves without looking",
-        part="DIR",
-        check="agents.hf.checkpoint:require_checkpoint",
+        "agents.hf.ablation_agents:BlindHFAgent",
+        "the same, shown grey pictures: what it solves without looking",
+        **_CHECKPOINT,
     ),
     "vllm": AgentEntry(
-        factory="agents.vllm.vllm_agent:VLLMAgent",
-        summary="a checkpoint of Qwen2.5-VL or Qwen3-VL, sampled with vLLM on this machine",
-        part="DIR",
-        check="agents.hf.checkpoint:require_checkpoint",
+        "agents.vllm.vllm_agent:VLLMAgent",
+        "a checkpoint of Qwen2.5-VL or Qwen3-VL, sampled with vLLM on this machine",
+        **_CHECKPOINT,
     ),
     "sb3": AgentEntry(
-        factory="agents.sb3_agent:load_agent",
-        summary="a PPO of stable-baselines3, as python -m benchmarks sb3 saves it",
+        "agents.sb3_agent:load_agent",
+        "a PPO of stable-baselines3, as python -m benchmarks sb3 saves it",
         part="DIR",
-        check="agents.sb3_record:require_policy",
+        check="agents.sb3_agent:load_agent",
         extra="sb3",
     ),
     **{
         provider: AgentEntry(
-            factory="agents.api.api_agent:APIAgent",
+            "agents.api.api_agent:APIAgent",
+            f"a model behind {entry.summary}",
             arguments=(provider,),
-            summary=f"a model behind {entry.summary}",
             part=entry.part,
             extra="api",
         )
@@ -161,20 +156,10 @@ def _own(name: str, settings: dict[str, Any]) -> Agent:
     if missing := [each for each in ("policy_version", "start", "respond") if not hasattr(made, each)]:
         raise ConfigError(f"The agent {name!r} has no {missing[0]}; see agents.agent.Agent for what an agent has.")
     for method, needed in (("start", ("worlds",)), ("respond", ("rows", "observations"))):
-        own = getattr(made, method)
-        if not callable(own):
-            raise ConfigError(f"The agent {name!r} needs a method {method}({', '.join(needed)}); got {own!r}.")
-        signature = inspect.signature(own)
         try:
-            signature.bind(*needed)
-        except TypeError:
-            names = signature.replace(
-                parameters=[each.replace(annotation=each.empty) for each in signature.parameters.values()],
-                return_annotation=signature.empty,
-            )
-            raise ConfigError(
-                f"The agent {name!r} needs {method}({', '.join(needed)}); its own is {method}{names}."
-            ) from None
+            inspect.signature(getattr(made, method)).bind(*needed)
+        except TypeError as error:
+            raise ConfigError(f"The agent {name!r} needs {method}({', '.join(needed)}): {error}.") from None
     return made
 
 
@@ -235,8 +220,9 @@ def setting_names(name: str) -> tuple[str, ...]:
     Args:
         name: With or without its part.
     """
-    parameters = inspect.signature(_factory(name)).parameters.values()
-    return tuple(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
+    factory = _factory(name)
+    named = [each.name for each in inspect.signature(factory).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    return (*named, *getattr(getattr(factory, "func", factory), "other_settings", ()))
 
 
 def _factory(name: str) -> Callable[..., Any]:

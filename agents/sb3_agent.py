@@ -1,73 +1,81 @@
-"""A stable-baselines3 policy as an agent, and the network it sees images with: no language, no prompt, no memory."""
+"""PPO of stable-baselines3 on images and named actions: how a policy is trained, and how it plays as `sb3:DIR`."""
 
 from __future__ import annotations
 
 import hashlib
-import warnings
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import torch
 from gymnasium import spaces
 from stable_baselines3 import PPO
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+from stable_baselines3.common.utils import LinearSchedule
+from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormalize
 from torch import nn
 
 from agents.agent import Response
-from agents.sb3_record import MODEL, TrainedFor, require_policy
-from vlm_envs.discrete_world import Controls, Picture, write_named
+from vlm_envs.discrete_world import Controls, DiscreteWorld, Picture, Seeing, write_named
+from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import Record, to_json
+from vlm_envs.registration import make
 from vlm_envs.trajectory import Observation, require_image
-from vlm_envs.validation import require_at_least
 from vlm_envs.vector.vector_world import VectorWorld
+
+MODEL, RECORD = "model.zip", "trained.json"
+"""The files of a policy: what stable-baselines3 saves, and the world it was trained for."""
 
 
 class PolicyAgent:
-    """Chooses named actions by a picture alone.
+    """Chooses the most likely named actions from an image alone: no language, no prompt, no memory.
 
     Args:
         policy: An actor of stable-baselines3, on the CPU.
-        trained_for: What it was trained for.
-        temperature: Divides the logits; 0 takes the most likely action.
-        seed: Seed of what is drawn.
-
-    Raises:
-        ConfigError: If the temperature is negative.
+        trained_for: The world it was trained for, as `train_policy` writes it.
     """
 
     policy_version = -1
     _worlds: VectorWorld | None = None
 
-    def __init__(
-        self, policy: ActorCriticPolicy, trained_for: TrainedFor, *, temperature: float = 0.0, seed: int = 0
-    ) -> None:
-        self.policy, self.trained_for, self.temperature = policy, trained_for, temperature
-        require_at_least(self, 0, "temperature")
-        self._generator = torch.Generator().manual_seed(seed)
+    def __init__(self, policy: ActorCriticPolicy, trained_for: Record) -> None:
+        self.policy, self.trained_for = policy, trained_for
+        self._seeing = Seeing(**trained_for["seeing"])
 
     @property
     def identity(self) -> Record:
-        """What it does is decided by, besides its settings; equal weights give equal identities, wherever they lie."""
-        return {"name": "sb3", "weights": weights_digest(self.policy), "trained_for": to_json(self.trained_for)}
+        """What decides its actions besides its settings; equal weights have equal identities, wherever they lie."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.policy.state_dict().items()):
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+            digest.update(np.ascontiguousarray(tensor.detach().cpu().numpy()).tobytes())
+        return {"name": "sb3", "weights": digest.hexdigest(), "trained_for": self.trained_for}
 
     def start(self, worlds: VectorWorld) -> None:
-        """Takes hold of the worlds.
+        """Attaches to the worlds.
 
         Raises:
-            ConfigError: If one of them is not what the policy was trained for.
+            ConfigError: If one of them is not the world that the policy was trained for.
         """
         controls = worlds.apply(dict.fromkeys(range(worlds.num_envs), Controls.of))
         for row, spec in enumerate(worlds.get_attr("spec")):
-            self.trained_for.require_fits(spec.id, controls[row])
+            found = {"env_id": spec.id, **_facts(controls[row])}
+            if controls[row].max_actions < self._seeing.actions_per_response:
+                raise ConfigError(f"This policy needs max_actions_per_turn={self._seeing.actions_per_response}.")
+            expected = {name: self.trained_for[name] for name in found}
+            if found != expected:
+                raise ConfigError(f"This policy was trained for {expected}; got {found}.")
         self._worlds = worlds
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
         """Returns a response for each row, without thoughts."""
         assert self._worlds is not None, "start() comes before respond()"
-        names = self.trained_for.action_names
+        names = self.trained_for["action_names"]
         plans = self._plans([require_image(observation["image"]) for observation in observations])
         texts = self._worlds.apply(
             {
@@ -77,73 +85,58 @@ class PolicyAgent:
         )
         return [Response(text=texts[row]) for row in rows]
 
-    def _plans(self, pictures: Sequence[Picture]) -> list[list[int]]:
-        """Returns the numbers of each picture's actions, chosen one after the other."""
-        seeing = self.trained_for.seeing
-        plans: list[list[int]] = [[] for _ in pictures]
+    def _plans(self, images: Sequence[Picture]) -> list[list[int]]:
+        """Returns the action numbers for each image, chosen one after the other."""
+        plans: list[list[int]] = [[] for _ in images]
         self.policy.set_training_mode(False)
-        for _ in range(seeing.actions_per_response):
-            shown = np.stack([seeing.shown(picture, plan) for picture, plan in zip(pictures, plans, strict=True)])
+        for _ in range(self._seeing.actions_per_response):
+            shown = np.stack([self._seeing.shown(image, plan) for image, plan in zip(images, plans, strict=True)])
             with torch.no_grad():
                 drawn = self.policy.get_distribution(self.policy.obs_to_tensor(shown)[0]).distribution
-            for plan, number in zip(plans, self._draw(drawn.logits), strict=True):  # type: ignore[union-attr]
+            for plan, number in zip(plans, drawn.logits.argmax(dim=-1), strict=True):  # type: ignore[union-attr]
                 plan.append(int(number))
         return plans
 
-    def _draw(self, logits: torch.Tensor) -> torch.Tensor:
-        if self.temperature == 0:
-            return logits.argmax(dim=-1)
-        odds = torch.softmax(logits / self.temperature, dim=-1)
-        return torch.multinomial(odds, 1, generator=self._generator)[:, 0]
 
+def load_agent(directory: str) -> PolicyAgent:
+    """Returns the agent of a directory that `python -m benchmarks sb3` wrote.
 
-def load_agent(directory: str, *, temperature: float = 0.0, seed: int = 0) -> PolicyAgent:
-    """Returns the agent of a folder that `python -m benchmarks sb3` wrote.
-
-    stable-baselines3 keeps Python objects in what it saves: load only what you trust.
-
-    Args:
-        directory: The folder.
-        temperature: Divides the logits; 0 takes the most likely action.
-        seed: Seed of what is drawn.
+    stable-baselines3 unpickles Python objects: load only what you trust.
 
     Raises:
         FileNotFoundError: If there is no policy.
         ValueError: If it cannot be read.
-        ConfigError: If the temperature is negative.
     """
-    trained_for, _ = require_policy(directory)
-    path = Path(directory) / MODEL
+    path = Path(directory)
     try:
-        with warnings.catch_warnings(action="ignore"):  # Of what cannot be unpickled; what is needed then fails below
-            policy = PPO.load(path, device="cpu").policy
-    except Exception as error:  # A file of somebody else's makes torch and pickle raise anything
+        record = json.loads((path / RECORD).read_text(encoding="utf-8"))
+        return PolicyAgent(PPO.load(path / MODEL, device="cpu").policy, record["trained_for"])
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"No policy at {path}: expected {MODEL} and {RECORD} there. "
+            "Train one: python -m benchmarks sb3 VLM/FrozenLake-v0 --out DIR"
+        ) from error
+    except Exception as error:  # a foreign file makes torch and pickle raise anything
         reason = str(error).partition("\n")[0]
-        raise ValueError(f"{path} is damaged, or no PPO of stable-baselines3: {reason}") from error
-    return PolicyAgent(policy, trained_for, temperature=temperature, seed=seed)
+        raise ValueError(f"{path} holds no PPO policy of `benchmarks sb3`: {type(error).__name__}: {reason}") from error
 
 
-def weights_digest(policy: ActorCriticPolicy) -> str:
-    """Returns a hash of a policy's weights by their names."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(policy.state_dict().items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(np.ascontiguousarray(tensor.detach().cpu().numpy()).tobytes())
-    return digest.hexdigest()
+def _facts(controls: Controls) -> Record:
+    return {"action_names": list(controls.action_names), "picture_shape": list(controls.picture_shape)}
 
 
 class CellNetwork(BaseFeaturesExtractor):
-    """A convolutional network for pictures that are made of cells, such as grids; patches do for others.
+    """A convolutional network for images that are made of cells, such as grids.
 
-    Pictures are centred and each cell's vector is normalised: most of a grid's picture is bright ground that says
+    Images are centered and each cell's vector is normalized: most of a grid's image is bright ground that says
     nothing, and without this the network takes several times as many levels to see what stands on it.
 
     Args:
-        observation_space: `Box(uint8[3, H, W])`, as stable-baselines3 turns pictures.
-        cell_px: Side of a cell in pixels, of which H and W are multiples.
+        observation_space: `Box(uint8[3, H, W])`, as stable-baselines3 transposes images.
+        cell_px: Side of a cell in pixels; divides H and W.
         width: Channels of every layer.
-        num_layers: Convolutions over cells and their neighbours, 3 x 3.
-        features_dim: Numbers that come out.
+        num_layers: Convolutions over cells and their neighbors, 3 x 3.
+        features_dim: Number of features.
     """
 
     def __init__(
@@ -165,13 +158,79 @@ class CellNetwork(BaseFeaturesExtractor):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, observations: torch.Tensor) -> torch.Tensor:
-        """Returns float32[N, features_dim] for pictures float32[N, 3, H, W] within 0 and 1."""
+        """Returns float32[N, features_dim] for images float32[N, 3, H, W] within 0 and 1."""
         features: torch.Tensor = self.layers(observations - 0.5)
         return features
 
 
 class _CellNorm(nn.LayerNorm):
-    """Normalises the vector of each cell."""
+    """Normalizes the vector of each cell."""
 
     def forward(self, cells: torch.Tensor) -> torch.Tensor:
         return super().forward(cells.movedim(1, -1)).movedim(-1, 1)
+
+
+def train_policy(
+    env_id: str,
+    kwargs: Mapping[str, Any],
+    out: Path,
+    *,
+    timesteps: int,
+    num_envs: int,
+    downscale: int,
+    cell_px: int,
+    training_levels: Mapping[str, Any],
+    **ppo_kwargs: Any,
+) -> None:
+    """Trains a policy on training levels and saves it, also when training is interrupted.
+
+    Args:
+        env_id: The world.
+        kwargs: Its arguments.
+        out: Directory of the policy.
+        timesteps: Actions to train on, rounded up to whole rollouts.
+        num_envs: Worlds side by side.
+        downscale: Side of the square of pixels that becomes one.
+        cell_px: Side of a cell of the scaled image; 0 for images that are not made of cells.
+        training_levels: Arguments of the world for training only, such as easier levels.
+        **ppo_kwargs: Passed to `stable_baselines3.PPO`.
+
+    Raises:
+        ConfigError: If the world has no named actions, or a value does not fit it.
+    """
+
+    def env_fn() -> gym.Env[Any, Any]:
+        world = make(env_id, **{**kwargs, **training_levels}, split="train", disable_env_checker=True)
+        num_actions = Controls.of(world.unwrapped).max_actions
+        strip = {"block_px": cell_px} if cell_px else {}
+        return _TrainingWorld(DiscreteWorld(world, actions_per_response=num_actions, downscale=downscale, **strip))
+
+    worlds = DummyVecEnv([env_fn] * num_envs)
+    controls, seeing = (worlds.envs[0].get_wrapper_attr(name) for name in ("controls", "seeing"))
+    trained_for = {"env_id": env_id, **_facts(controls), "seeing": seeing, "kwargs": dict(kwargs)}
+    network = {"features_extractor_class": CellNetwork, "features_extractor_kwargs": {"cell_px": cell_px}}
+    model = PPO(
+        "CnnPolicy",
+        VecNormalize(VecMonitor(worlds), norm_obs=False),  # errors of returns of 10 would drown the policy's loss
+        learning_rate=LinearSchedule(1e-3, 0.0, 1.0),
+        ent_coef=0.02,
+        policy_kwargs=network if cell_px else {},
+        device="cpu",  # small networks, and images that are made here: a GPU would wait
+        verbose=1,
+        **ppo_kwargs,
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    (out / RECORD).write_text(json.dumps(to_json({"trained_for": trained_for}), indent=2), encoding="utf-8")
+    try:
+        model.learn(timesteps)
+    finally:
+        model.save(out / MODEL)
+        worlds.close()
+
+
+class _TrainingWorld(gym.Wrapper[Any, Any, Any, Any]):
+    """Treats a spent turn budget as the end: bootstrapping there would make failure worth as much as success."""
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, _ = super().step(action)
+        return observation, reward, terminated or truncated, False, {}  # copying `info` takes as long as the world

@@ -17,15 +17,6 @@ EXIT_MISSED = 1
 
 _PROG = "python -m benchmarks"
 
-_ARCHIVE = "Its results are in docs/research, with the commit whose code made them."
-REMOVED = {
-    "results": "It is now: python -m benchmarks experiment results --table",
-    "ablations": "It is now: python -m benchmarks experiment ablations",
-    "curves": "It is now: python -m benchmarks experiment curves --figure docs/images/curves",
-    **dict.fromkeys(("claims", "probe", "timeline", "bilevel_variants"), _ARCHIVE),
-}
-"""Commands of earlier versions, and what replaces them."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Speed:
@@ -68,9 +59,6 @@ def main(words: Sequence[str] | None = None) -> int:
         The exit code: 0 when all is well, 1 when a limit was missed, 2 when the call was wrong.
     """
     words = list(sys.argv[1:] if words is None else words)
-    if words and words[0] in REMOVED:
-        tell(f"There is no command {words[0]!r} any more. {REMOVED[words[0]]}")
-        return EXIT_USAGE
     if words[:1] == ["run"]:
         try:
             # Imported here, as commands are, so that --help is fast

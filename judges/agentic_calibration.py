@@ -9,10 +9,10 @@ from judges.agentic_judge import AgenticJudge, JudgingCase
 from judges.batched_judging import MapFn, one_by_one
 from judges.calibration import Agreement
 from vlm_envs.content.judging.judging_cases import TRUE, request_of
-from vlm_envs.errors import ConfigError
 from vlm_envs.qa.sample import Sample
 from vlm_envs.registration import make
 from vlm_envs.splits import split_seeds
+from vlm_envs.validation import require, require_positive
 
 
 def measure_verdicts(
@@ -35,49 +35,40 @@ def measure_verdicts(
         ConfigError: There are no cases, the world is another one, or a case has several responses; found before the
             first question.
     """
-    if num_cases < 1:
-        raise ConfigError(f"Calibration needs at least 1 case, got {num_cases}.")
-    if not env_id.removeprefix("vlm_envs:").startswith("VLM/RewardJudging"):
-        raise ConfigError(f"A judge that uses tools is measured on VLM/RewardJudging-v0; got {env_id!r}.")
+    require_positive("num_cases", num_cases)
+    is_judging = env_id.removeprefix("vlm_envs:").startswith("VLM/RewardJudging")
+    require(is_judging, f"A judge that uses tools is measured on VLM/RewardJudging-v0; got {env_id!r}.")
     world: Any = make(env_id, num_candidates=1, split="test", obs_mode="text", **kwargs).unwrapped
-    seeds = list(split_seeds("test", _within(num_cases, world.num_levels, seed), start=seed))
-    if world.num_levels is not None:  # A user's rows have as many responses as they have; generated cases have one.
-        for case_seed in seeds:
-            _require_single(_case(world, case_seed))
+    num_levels = world.num_levels  # of a data set, whose rows have as many responses as they have; no row twice
+    if num_levels is not None:
+        require(seed < num_levels, f"The data set has {num_levels} rows to measure on; got seed={seed}.")
+        num_cases = min(num_cases, num_levels - seed)
+    seeds = list(split_seeds("test", num_cases, start=seed))
     turn = threading.Lock()  # There is one world. Cases are not kept: their pictures may be large, and many.
 
-    def judged(case_seed: int) -> tuple[bool, bool | int | None]:
+    def case_of(case_seed: int) -> Sample:
         with turn:
-            case = _case(world, case_seed)
+            world.reset(seed=case_seed)
+            case: Sample = world.state.sample
+        require(
+            len(case.texts) == 1,
+            f"A judge that uses tools is measured on single responses; {case.sample_id} has {len(case.texts)}. Take "
+            "mm_ifeval, single rows of armbench_vl, or no dataset.",
+        )
+        return case
+
+    if num_levels is not None:
+        for case_seed in seeds:
+            case_of(case_seed)
+
+    def judged(case_seed: int) -> tuple[bool, bool | int | None]:
+        case = case_of(case_seed)
         return case.key.answers[0] == TRUE, judge.decide(judging_case(case)).verdict
 
     found = map_fn(judged, seeds)
     world.close()
     verdicts = [(is_right, bool(verdict)) for is_right, verdict in found if verdict is not None]
     return Agreement.of(verdicts, len(found) - len(verdicts))
-
-
-def _case(world: Any, seed: int) -> Sample:
-    world.reset(seed=seed)
-    case: Sample = world.state.sample
-    return case
-
-
-def _require_single(case: Sample) -> None:
-    if len(case.texts) != 1:
-        raise ConfigError(
-            f"A judge that uses tools is measured on single responses; {case.sample_id} has {len(case.texts)}. Take "
-            "mm_ifeval, single rows of armbench_vl, or no dataset."
-        )
-
-
-def _within(num_cases: int, num_levels: int | None, start: int) -> int:
-    """Returns how many cases there can be without asking for a row of a data set twice."""
-    if num_levels is None:
-        return num_cases
-    if start >= num_levels:
-        raise ConfigError(f"The data set has {num_levels} rows to measure on; got seed={start}. Take a smaller one.")
-    return min(num_cases, num_levels - start)
 
 
 def judging_case(sample: Sample) -> JudgingCase:

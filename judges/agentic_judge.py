@@ -12,7 +12,6 @@ import numpy.typing as npt
 from agents.api.failures import Unavailable
 from judges.scores import JudgeScore
 from vlm_envs.content.judging.judging_cases import judging_key, judging_question, response_name
-from vlm_envs.errors import ConfigError, GenerationError, LevelError
 from vlm_envs.qa.qa_context import CallRecord
 from vlm_envs.qa.sample import Sample
 from vlm_envs.responses.answers import stated_verdict
@@ -20,7 +19,7 @@ from vlm_envs.responses.parsing import MAX_RESPONSE_CHARS
 from vlm_envs.tools.pdf_documents import Document
 from vlm_envs.tools.pictures import ImageRef
 from vlm_envs.trajectory import Observation, observation_images, observation_words
-from vlm_envs.validation import require_positive
+from vlm_envs.validation import require, require_positive
 from vlm_envs.worlds.reward_judging import RewardJudgingWorld
 
 if TYPE_CHECKING:
@@ -73,8 +72,7 @@ class JudgingCase:
 
     def __post_init__(self) -> None:
         """Refuses numbers of responses that no world has."""
-        if len(self.responses) not in (1, 2, 4):
-            raise ConfigError(f"responses must be 1, 2 or 4; got {len(self.responses)}.")
+        require(len(self.responses) in (1, 2, 4), f"responses must be 1, 2 or 4; got {len(self.responses)}.")
 
     @property
     def track(self) -> str:
@@ -145,21 +143,25 @@ class AgenticJudge:
         world = self._world(case)
         observation, _ = world.reset()
         utterances = [_said_by_world(observation)]
+
+        def outcome(verdict: bool | int | None, reason: str) -> JudgingOutcome:
+            calls = world.state.calls
+            return JudgingOutcome(verdict=verdict, reason=reason, calls=calls, utterances=tuple(utterances))
+
         is_over = False
         while not is_over:
             reply = self._generate(tuple(utterances))
             if isinstance(reply, Unavailable):
-                calls = world.state.calls
-                return JudgingOutcome(verdict=None, reason=reply.reason, calls=calls, utterances=tuple(utterances))
+                return outcome(None, reply.reason)
             said = world.turn_format.cut(reply)[:MAX_ECHO_CHARS]
             observation, _, terminated, truncated, _ = world.step(reply)
             utterances += [Utterance(role="assistant", text=said), _said_by_world(observation)]
             is_over = terminated or truncated
         answer, calls = world.state.answer, world.state.calls
-        verdict = read_verdict(answer, len(case.responses))
+        shown = "no verdict" if answer is None else f"verdict {answer[:40]!r}"
         num_worked = sum(call.succeeded for call in calls)
-        reason = f"{_shown(answer)} after {len(calls)} calls, {num_worked} of which worked"
-        return JudgingOutcome(verdict=verdict, reason=reason, calls=calls, utterances=tuple(utterances))
+        reason = f"{shown} after {len(calls)} calls, {num_worked} of which worked"
+        return outcome(read_verdict(answer, len(case.responses)), reason)
 
     def _world(self, case: JudgingCase) -> RewardJudgingWorld:
         """Returns the world in which there is no other case."""
@@ -196,13 +198,9 @@ class _Sole:
         self._sample = sample
 
     def draw(self, rng: np.random.Generator, split: str) -> Sample:
-        if split != "train":
-            raise GenerationError(f"A submission belongs to no split but 'train'; got {split!r}.")
         return self._sample
 
     def find(self, sample_id: str) -> Sample:
-        if sample_id != self._sample.sample_id:
-            raise LevelError(f"There is one submission, {self._sample.sample_id!r}; got {sample_id[:80]!r}.")
         return self._sample
 
 
@@ -227,10 +225,6 @@ def _sample(case: JudgingCase) -> Sample:
 
 def _said_by_world(observation: Observation) -> Utterance:
     return Utterance(role="user", text=observation_words(observation), images=observation_images(observation))
-
-
-def _shown(answer: str | None) -> str:
-    return "no verdict" if answer is None else f"verdict {answer[:40]!r}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

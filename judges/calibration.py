@@ -14,19 +14,20 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, Self
 
 from judges.batched_judging import score_many
-from judges.scores import Judge, JudgeScore
+from judges.scores import Judge
 from judges.state_text.exact_judge import ExactJudge, judged_name
 from judges.state_text_writers import FROZEN_LAKE, NAVIGATION, PRIMITIVE_SKILL, SOKOBAN, Section, Sight, Writer
-from vlm_envs.errors import ConfigError
 from vlm_envs.registration import make
 from vlm_envs.responses.formats import Representation
 from vlm_envs.statistics.success_rates import Interval, wilson_interval
+from vlm_envs.validation import require
 from vlm_envs.world import World
 
 TextKind = Literal["own", "other", "perturbed"]
@@ -42,10 +43,16 @@ _OPPOSITES = {
     "behind": "ahead",
     "back": "ahead",
 }
-_DIRECTION = re.compile(r"(?<![\w])(above|below|left|right|ahead|behind|back)(?=[ ,.})\]]|$)")
-_SAME_PLACE = "at the same place as"
-_CELL = re.compile(r"\((-?\d+)(?=, -?\d+\))")
-_POSITION_MM = re.compile(r"\((-?\d+)(?=, -?\d+, -?\d+\))")
+_PERTURBATIONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"\((-?\d+)(?=, -?\d+, -?\d+\))"), lambda match: f"({int(match[1]) + 60}"),
+    (
+        re.compile(r"(?<![\w])(above|below|left|right|ahead|behind|back)(?=[ ,.})\]]|$)"),
+        lambda match: _OPPOSITES[match[1]],
+    ),
+    (re.compile("at the same place as"), lambda match: "above and to the left of"),
+    (re.compile(r"\((-?\d+)(?=, -?\d+\))"), lambda match: f"({int(match[1]) + 1}"),
+)
+"""How a fact is turned wrong: of the first pattern that is found, its first match."""
 
 DescribedState = tuple[str, Mapping[str, Any]]
 """A state's text, as the world writes it, and the state dict."""
@@ -162,21 +169,14 @@ def examples_of(described: Sequence[DescribedState]) -> list[Example]:
     Raises:
         ConfigError: Fewer than 2 states.
     """
-    if len(described) < 2:
-        raise ConfigError(f"Calibration needs at least 2 states, got {len(described)}. Raise num_states.")
-    return [example for index in range(len(described)) for example in _examples_at(index, described)]
-
-
-def _examples_at(index: int, described: Sequence[DescribedState]) -> Iterator[Example]:
-    text, state = described[index]
-    yield Example(kind="own", text=text, state=state)
-    others = (described[(index + shift) % len(described)][0] for shift in range(1, len(described)))
-    other = next((other for other in others if other != text), None)
-    if other is not None:
-        yield Example(kind="other", text=other, state=state)
-    wrong = perturbed(text)
-    if wrong is not None:
-        yield Example(kind="perturbed", text=wrong, state=state)
+    require(len(described) >= 2, f"Calibration needs at least 2 states, got {len(described)}. Raise num_states.")
+    texts = [text for text, _ in described]
+    examples = []
+    for index, (text, state) in enumerate(described):
+        other = next((other for other in texts[index + 1 :] + texts[:index] if other != text), None)
+        found: dict[TextKind, str | None] = {"own": text, "other": other, "perturbed": perturbed(text)}
+        examples += [Example(kind=kind, text=said, state=state) for kind, said in found.items() if said is not None]
+    return examples
 
 
 def perturbed(text: str) -> str | None:
@@ -188,14 +188,9 @@ def perturbed(text: str) -> str | None:
     Returns:
         The wrong text, or None where nothing is found to turn.
     """
-    if _POSITION_MM.search(text):
-        return _POSITION_MM.sub(lambda match: f"({int(match[1]) + 60}", text, count=1)
-    if _DIRECTION.search(text):
-        return _DIRECTION.sub(lambda match: _OPPOSITES[match[1]], text, count=1)
-    if _SAME_PLACE in text:
-        return text.replace(_SAME_PLACE, "above and to the left of", 1)
-    if _CELL.search(text):
-        return _CELL.sub(lambda match: f"({int(match[1]) + 1}", text, count=1)
+    for pattern, wrong in _PERTURBATIONS:
+        if pattern.search(text):
+            return pattern.sub(wrong, text, count=1)
     if "P" in text and "_" in text:
         # Symbols: "_" is bare ground in every grid world.
         symbols = list(text)
@@ -212,22 +207,17 @@ def measure_agreement(examples: Sequence[Example], judge: Judge, *, threshold: f
         judge: The judge to measure.
         threshold: Least score of a text that the judge is said to call right, in (0, 1].
     """
-    if not 0.0 < threshold <= 1.0:
-        raise ConfigError(f"threshold must be above 0 and at most 1, got {threshold}.")
+    require(0.0 < threshold <= 1.0, f"threshold must be above 0 and at most 1, got {threshold}.")
     scores = score_many(judge, [(example.text, example.state) for example in examples])
     judged = [(example, score) for example, score in zip(examples, scores, strict=True) if score.available]
     verdicts = [(example.is_right, score.value >= threshold) for example, score in judged]
+    by_kind = {kind: [score.value for example, score in judged if example.kind == kind] for kind in KINDS}
     return Agreement.of(
         verdicts,
         len(examples) - len(judged),
-        mean_scores={kind: _mean_of_kind(kind, judged) for kind in KINDS},
+        mean_scores={kind: fmean(values) if values else math.nan for kind, values in by_kind.items()},
         num_texts={kind: sum(example.kind == kind for example in examples) for kind in KINDS},
     )
-
-
-def _mean_of_kind(kind: TextKind, judged: Sequence[tuple[Example, JudgeScore]]) -> float:
-    scores = [score.value for example, score in judged if example.kind == kind]
-    return fmean(scores) if scores else math.nan
 
 
 def _share(part: int, whole: int) -> float:
@@ -267,11 +257,7 @@ WRITERS: dict[str, tuple[Writer, ...]] = {
     "FrozenLake": FROZEN_LAKE,
     "Sokoban": SOKOBAN,
     "Navigation": NAVIGATION,
-    "PrimitiveSkill": PRIMITIVE_SKILL,
-    "PrimitiveSkillPlace": PRIMITIVE_SKILL,
-    "PrimitiveSkillStack": PRIMITIVE_SKILL,
-    "PrimitiveSkillDrawer": PRIMITIVE_SKILL,
-    "PrimitiveSkillAlign": PRIMITIVE_SKILL,
+    **{f"PrimitiveSkill{task}": PRIMITIVE_SKILL for task in ("", "Place", "Stack", "Drawer", "Align")},
 }
 """Writers of each world of this package that is judged exactly."""
 
@@ -312,24 +298,26 @@ class ChanceBaseline:
     @property
     def best_blind(self) -> Scored:
         """The best text of a writer that sees nothing of the state."""
-        chosen = (Scored(self.other_state, "another state's text"), Scored(self.best_constant, self.best_constant_text))
-        return max((*chosen, *self.by_sight.get("blind", ())), key=lambda scored: scored.score)
+        other, constant = (self.other_state, "another state's text"), (self.best_constant, self.best_constant_text)
+        return self._extreme(max, "blind", Scored(*other), Scored(*constant))
 
     @property
     def best_half_blind(self) -> Scored:
         """The best text of a writer that sees one thing at most and guesses the rest."""
-        return max((self.best_blind, *self.by_sight.get("half_blind", ())), key=lambda scored: scored.score)
+        return self._extreme(max, "half_blind", self.best_blind)
 
     @property
     def worst_partial(self) -> Scored:
         """The worst listed truth, those about one thing only included."""
-        return min((self.worst_full, *self.by_sight.get("partial", ())), key=lambda scored: scored.score)
+        return self._extreme(min, "partial", self.worst_full)
 
     @property
     def worst_full(self) -> Scored:
         """The worst listed truth about everything."""
-        own = Scored(self.own_state, "the world's own text")
-        return min((own, *self.by_sight.get("full", ())), key=lambda scored: scored.score)
+        return self._extreme(min, "full", Scored(self.own_state, "the world's own text"))
+
+    def _extreme(self, extreme: Callable[..., Scored], sight: Sight, *others: Scored) -> Scored:
+        return extreme((*others, *self.by_sight.get(sight, ())), key=lambda scored: scored.score)
 
 
 def chance_baseline(
@@ -364,8 +352,7 @@ def chance_baseline(
         ConfigError: Fewer than 4 states.
     """
     sample = list(described)
-    if len(sample) < 4:
-        raise ConfigError(f"A chance baseline needs at least 4 states, got {len(sample)}. Raise num_states.")
+    require(len(sample) >= 4, f"A chance baseline needs at least 4 states, got {len(sample)}. Raise num_states.")
     texts = [text for text, _ in sample]
     states = [state for _, state in sample]
     # States are drawn independently, so texts shifted along the sample are texts of random other states.
@@ -441,12 +428,8 @@ def start_states(
     env_id: str, representation: Representation, num_states: int, seed: int = 0, **env_kwargs: Any
 ) -> list[DescribedState]:
     """Returns text and state dict of a world's start states, of `num_states` reset seeds from `seed` on."""
-    # The images are not needed, and they may need an engine.
-    env = make(env_id, representation=representation, **{"obs_mode": "text", **env_kwargs})
-    try:
+    with closing(_world(env_id, representation, env_kwargs)) as env:
         infos = [env.reset(seed=seed + offset)[1] for offset in range(num_states)]
-    finally:
-        env.close()
     return [(info["state_text"], info["state"]) for info in infos]
 
 
@@ -458,21 +441,19 @@ def next_states(
     After one action in the first level, two in the second, and so on, starting over at the length of a level's plan:
     solved levels are as frequent as any other progress.
     """
-    env = make(env_id, representation=representation, **{"obs_mode": "text", **env_kwargs})
-    world: Any = env.unwrapped
-    try:
+    with closing(_world(env_id, representation, env_kwargs)) as env:
+        world: World[Any, Any] = env.unwrapped
         states = []
         for offset in range(num_levels):
             env.reset(seed=seed + offset)
-            states.append(_after_actions(world, offset))
+            state = world.state
+            plan = world.dynamics.plan(state) or ()
+            for action in plan[: 1 + offset % max(1, len(plan))]:
+                state, _ = world.dynamics.step(state, action, world.np_random)
+            states.append(state)
         return [(world.view.describe(state, representation), world.view.structured(state)) for state in states]
-    finally:
-        env.close()
 
 
-def _after_actions(world: World[Any, Any], offset: int) -> Any:
-    state = world.state
-    plan = world.dynamics.plan(state) or ()
-    for action in plan[: 1 + offset % max(1, len(plan))]:
-        state, _ = world.dynamics.step(state, action, world.np_random)
-    return state
+def _world(env_id: str, representation: Representation, env_kwargs: Mapping[str, Any]) -> Any:
+    """Makes a world that draws no images: they are not needed, and may need an engine."""
+    return make(env_id, representation=representation, **{"obs_mode": "text", **env_kwargs})

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Sequence
-from typing import Literal, Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import Literal
 
 from judges.scores import JudgeScore, on_rubric
 from vlm_envs.errors import ConfigError
@@ -40,12 +40,8 @@ AnswerScale = Literal["graded", "binary"]
 _ANY_ANSWER = ActionGrammar[str](parse=lambda text: text or None, separator="", expected="an answer")
 
 
-class AnswerJudge(Protocol):
-    """Says how far an answer means the same as the truth; a model behind it, which may be unavailable."""
-
-    def __call__(self, question: str, truth: str, answer: str) -> JudgeScore:
-        """Returns the grade of one answer, 0 for wrong to 1 for right."""
-        ...
+AnswerJudge = Callable[[str, str, str], JudgeScore]
+"""From question, truth, and answer to how far the two mean the same, from 0 to 1; or unavailable."""
 
 
 def extract_answer(text: str) -> str | None:
@@ -92,7 +88,9 @@ def match_answer(
         return _unasked(said)
     score = score_answer(answer, key, relative_tolerance=relative_tolerance)
     if key.kind == "semantic" and score == 0.0:
-        return _ask(answer, key, judge)
+        if judge is None:
+            raise ConfigError("A semantic answer key needs a judge; got None. Pass one, or use kind 'exact'.")
+        return _asked(answer, key, judge, (0.0, 1.0))
     return JudgeScore(value=score, reason={1.0: "right", 0.0: "wrong"}.get(score, f"similar by {score:.2f}"))
 
 
@@ -110,7 +108,7 @@ def grade_answer(answer: str | None, key: AnswerKey, judge: AnswerJudge) -> Judg
     said = read_answer(answer)
     if answer is None or said in ("", "refusal"):
         return _unasked(said)
-    return _best_of([on_rubric(judge(key.question, truth, readings(answer)[-1]), GRADES) for truth in key.answers])
+    return _asked(answer, key, judge, GRADES)
 
 
 def question_with_options(key: AnswerKey) -> str:
@@ -134,14 +132,9 @@ def _unasked(said: str) -> JudgeScore:
     return JudgeScore(value=0.0, reason="refused" if said else "no answer, or one that is too long")
 
 
-def _ask(answer: str, key: AnswerKey, judge: AnswerJudge | None) -> JudgeScore:
-    if judge is None:
-        raise ConfigError("A semantic answer key needs a judge; got None. Pass one, or use kind 'exact'.")
-    return _best_of([on_rubric(judge(key.question, truth, readings(answer)[-1]), (0.0, 1.0)) for truth in key.answers])
-
-
-def _best_of(scores: list[JudgeScore]) -> JudgeScore:
-    """Returns the best score that is there; unavailable only when all are, or when a missing one could be better."""
+def _asked(answer: str, key: AnswerKey, judge: AnswerJudge, grades: Collection[float]) -> JudgeScore:
+    """Returns the best score over the accepted answers; unavailable where a missing one could be better."""
+    scores = [on_rubric(judge(key.question, truth, readings(answer)[-1]), grades) for truth in key.answers]
     there = [score for score in scores if score.available]
     best = max(there, key=lambda score: score.value, default=scores[0])
     if len(there) < len(scores) and best.value != 1.0:

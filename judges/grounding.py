@@ -122,11 +122,11 @@ class GroundedResponse:
         segments: Every different segment, in order.
     """
 
-    reasoning: str
-    answer: str | None
-    points: tuple[WrittenPoint, ...]
-    moments: tuple[Moment, ...]
-    segments: tuple[Segment, ...]
+    reasoning: str = ""
+    answer: str | None = None
+    points: tuple[WrittenPoint, ...] = ()
+    moments: tuple[Moment, ...] = ()
+    segments: tuple[Segment, ...] = ()
 
 
 def read_response(text: str) -> GroundedResponse:
@@ -136,27 +136,22 @@ def read_response(text: str) -> GroundedResponse:
         What was read; nothing at all for a text that is too long.
     """
     if len(text) > MAX_TEXT_CHARS:
-        return GroundedResponse(reasoning="", answer=None, points=(), moments=(), segments=())
+        return GroundedResponse()
     thoughts = sections(text, "think")
     points: dict[WrittenPoint, None] = {}
-    moments: dict[Moment, None] = {}
-    segments: dict[Segment, None] = {}
+    said: dict[Moment | Segment, None] = {}
     before: Anchors | None = None
     for sentence in _sentences(text):
         anchors = read_anchors(sentence.blanked)
         points.update(dict.fromkeys(_points_of(sentence, anchors, None if sentence.opens else before)))
-        for said in _moments_of(sentence, anchors):
-            if isinstance(said, Moment):
-                moments[said] = None
-            else:
-                segments[said] = None
+        said.update(dict.fromkeys(_moments_of(sentence, anchors)))
         before = anchors
     return GroundedResponse(
         reasoning=(thoughts[0] if thoughts else thoughts_of(text)).strip(),
         answer=extract_answer(text),
         points=tuple(points)[:MAX_POINTS],
-        moments=tuple(moments)[:MAX_ANCHORS],
-        segments=tuple(segments)[:MAX_ANCHORS],
+        moments=tuple(each for each in said if isinstance(each, Moment))[:MAX_ANCHORS],
+        segments=tuple(each for each in said if isinstance(each, Segment))[:MAX_ANCHORS],
     )
 
 
@@ -215,22 +210,15 @@ def _moments_of(sentence: _Sentence, anchors: Anchors) -> Iterator[Moment | Segm
 
 def _attributes(text: str) -> tuple[dict[str, float], dict[str, float], str]:
     """Returns columns and rows by their index, and the alternative text, of one tag."""
-    columns: dict[str, float] = {}
-    rows: dict[str, float] = {}
+    found: dict[str, dict[str, float]] = {"x": {}, "y": {}}
     label = ""
     for name, index, double, single in _ATTRIBUTE.findall(text):
-        value = double or single
+        value = (double or single).strip()
         if name == "alt":
-            label = label or value.strip()
+            label = label or value
         else:
-            (columns if name == "x" else rows).setdefault(index, _coordinate(value))
-    return columns, rows, label
-
-
-def _coordinate(text: str) -> float:
-    """Returns the number that a text is; NaN when it is none."""
-    text = text.strip()
-    return float(text) if _COORDINATE.fullmatch(text) else math.nan
+            found[name].setdefault(index, float(value) if _COORDINATE.fullmatch(value) else math.nan)
+    return found["x"], found["y"], label
 
 
 _INT = r"[0-9]{1,9}"
@@ -323,13 +311,11 @@ class Anchors:
 
     Attributes:
         text: The sentence; tags in it are blanked, and "between … and" reads "between … to".
-        singles: Single frames and times, those of lists too, in order.
-        parts: These and the stretches, in order.
+        parts: Single frames and times, those of lists too, and stretches, in order.
         mentions: Single ones, and stretches, in order; a list is one stretch.
     """
 
     text: str
-    singles: tuple[TimeMention, ...]
     parts: tuple[TimeMention, ...]
     mentions: tuple[TimeMention, ...]
 
@@ -342,8 +328,7 @@ def read_anchors(sentence: str) -> Anchors:
     found = _joined(found, sentence, _IN_FRAME, _time_with_frame)
     found = _joined(found, sentence, _TO, _stretch)
     found = [replace(each, is_span=each.is_span or bool(_ONWARDS.match(sentence, each.end))) for each in found]
-    singles = tuple(each for each in found if not each.is_span)
-    return Anchors(sentence, singles, tuple(found), tuple(_joined(found, sentence, _ALSO, _list)))
+    return Anchors(sentence, tuple(found), tuple(_joined(found, sentence, _ALSO, _list)))
 
 
 def own_moment(
@@ -382,7 +367,9 @@ def own_moment(
         return None, None
     chosen = _own_of_list(candidates[0], anchors, places, index)
     near = [each for each in (*attached, *in_clause, *set_off) if not each.is_span and chosen is candidates[0]]
-    return _completed(chosen, near, [end for each in anchors.parts for end in _ends(each)])
+    # A single mention has no last frame and time, so that its second pair is of nothing.
+    named = [pair for each in anchors.parts for pair in ((each.frame, each.time_s), (each.last_frame, each.last_s))]
+    return _completed(chosen, near, named)
 
 
 def pieces(anchors: Anchors) -> list[tuple[TimeMention, int, int]]:
@@ -410,7 +397,7 @@ def _cut(text: str, start: int, end: int) -> int | None:
 def _own_of_list(chosen: TimeMention, anchors: Anchors, places: Sequence[tuple[int, int]], index: int) -> TimeMention:
     """Returns the mention for a point of `frames 3 and 5 … at <points…> and <points…>`; the chosen one if none pair."""
     for several in anchors.mentions:
-        own = [each for each in anchors.singles if several.start <= each.start < several.end]
+        own = [each for each in anchors.parts if not each.is_span and several.start <= each.start < several.end]
         is_beside = several.end <= places[0][0] or several.start >= places[-1][1]
         if several.is_list and chosen in own and len(own) == len(places) and is_beside:
             return own[index]
@@ -425,21 +412,13 @@ def _inherited(text: str, before: Anchors | None) -> tuple[TimeMention, ...]:
     return tuple(each for each in before.parts if each.start >= clause_start)[-1:]
 
 
-def _ends(mention: TimeMention) -> tuple[TimeMention, ...]:
-    """Returns a single mention itself, a stretch as its first and its last."""
-    if not mention.is_span:
-        return (mention,)
-    last = replace(mention, frame=mention.last_frame, time_s=mention.last_s, is_span=False)
-    return replace(mention, is_span=False), last
-
-
 def _completed(
-    chosen: TimeMention, near: Sequence[TimeMention], singles: Sequence[TimeMention]
+    chosen: TimeMention, near: Sequence[TimeMention], named: Sequence[tuple[int | None, float | None]]
 ) -> tuple[int | None, float | None]:
     """Returns a mention's frame and time; what it lacks comes from its clause, or from where its frame comes again."""
     frame, time_s = chosen.frame, chosen.time_s
     if time_s is None:
-        same = [each.time_s for each in singles if each.frame == frame and each.time_s is not None]
+        same = [time for other, time in named if other == frame and time is not None]
         alone = [each.time_s for each in near if each.frame is None]
         time_s = next(iter((*same, *alone)), None)
     if frame is None:
@@ -526,13 +505,6 @@ def _items(sentence: str) -> list[TimeMention]:
     return items
 
 
-def _has_two_ends(sentence: str, matches: Sequence[re.Match[str]], first: int) -> bool:
-    """Returns whether a range with decimals at both ends begins with a match."""
-    ends = matches[first : first + 2]
-    is_range = len(ends) == 2 and _TO.fullmatch(sentence, ends[0].end(), ends[1].start()) is not None
-    return is_range and all("." in (end["number"] or "") for end in ends)
-
-
 def _durations(sentence: str, matches: Sequence[re.Match[str]]) -> set[int]:
     """Returns which matches say how long something takes or how much later it is: `for 2 to 3 seconds`, `2 s later`."""
     found: set[int] = set()
@@ -543,7 +515,10 @@ def _durations(sentence: str, matches: Sequence[re.Match[str]]) -> set[int]:
             first = number
         if match["unit"] and not match["clock"] and not _MARK.match(sentence, match.end()):
             ahead = sentence[max(0, matches[first].start() - 60) : matches[first].start()]
-            if _STRETCHES.search(ahead) and _has_two_ends(sentence, matches, first):
+            ends = matches[first : first + 2]
+            has_two_ends = len(ends) == 2 and all("." in (end["number"] or "") for end in ends)
+            is_stretch = has_two_ends and _TO.fullmatch(sentence, ends[0].end(), ends[1].start())
+            if is_stretch and _STRETCHES.search(ahead):
                 continue
             is_long = _LASTING.search(ahead) or _LONG.match(sentence, match.end())
             if is_long or (_FROM_ELSEWHERE.match(sentence, match.end()) and not _FIXED.search(ahead)):

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vlm_envs.errors import ConfigError
+from vlm_envs.validation import require, require_at_least, require_between
 
 _TOLERANCE = 1e-9
 """Keeps a precision that is 0.7 up to rounding from counting as below 0.7."""
@@ -46,12 +46,9 @@ class RepetitionConfig:
 
     def __post_init__(self) -> None:
         """Refuses values that make the penalty inert or turn it into a bonus."""
-        if min(self.top_k, self.min_count, self.window) < 1:
-            raise ConfigError(f"top_k, min_count and window must be at least 1, got {self}.")
-        if not 0.0 <= self.precision_threshold <= 1.0:
-            raise ConfigError(f"precision_threshold must lie in [0, 1], got {self.precision_threshold}.")
-        if self.penalty > 0.0:
-            raise ConfigError(f"penalty must be at most 0, got {self.penalty}. Write it as a negative reward.")
+        require_at_least(self, 1, "top_k", "min_count", "window")
+        require_between(self, 0, 1, "precision_threshold")
+        require(self.penalty <= 0.0, f"penalty must be at most 0, got {self.penalty}. Write it as a negative reward.")
 
 
 class RepetitionPenalty:
@@ -75,12 +72,7 @@ class RepetitionPenalty:
         Args:
             texts: The batch's texts; case and spacing are ignored when they are compared.
             precisions: The precision of each, in [0, 1]; NaN (not judged) is never penalized.
-
-        Raises:
-            ConfigError: The lengths differ.
         """
-        if len(texts) != len(precisions):
-            raise ConfigError(f"Expected one precision per text, got {len(texts)} texts and {len(precisions)}.")
         digests = [_digest(text) for text in texts]
         frequent_from = self._frequent_from()
         wrong_below = self.config.precision_threshold - _TOLERANCE
@@ -99,9 +91,8 @@ class RepetitionPenalty:
 
     def _remember(self, digests: list[str]) -> None:
         # Sorted, so that which texts of a batch fall out of the window first does not depend on its order.
-        for digest in sorted(digests):
-            self._history.append(digest)
-            self._counts[digest] += 1
+        self._history.extend(sorted(digests))
+        self._counts.update(digests)
         while len(self._history) > self.config.window:
             oldest = self._history.popleft()
             self._counts[oldest] -= 1
@@ -118,12 +109,9 @@ class RepetitionPenalty:
         Raises:
             ConfigError: The state has no history.
         """
-        if "history" not in state:
-            raise ConfigError(f"Expected a state with 'history', got the keys {sorted(state)}.")
-        self._history, self._counts = deque(), Counter()
-        for digest in state["history"]:
-            self._history.append(digest)
-            self._counts[digest] += 1
+        require("history" in state, f"Expected a state with 'history', got the keys {sorted(state)}.")
+        self._history = deque(state["history"])
+        self._counts = Counter(self._history)
 
 
 def _digest(text: str) -> str:

@@ -1,12 +1,14 @@
 """Writers of state texts with known sight: blind ones, which set the bar, and truthful ones, which must clear it.
 
     blind         sees nothing of the state, or only what the prompt states
-    half-blind    describes one thing truly and guesses the rest
+    half_blind    describes one thing truly and guesses the rest
     partial       true, but describes one thing only
     full          true, and describes everything
 
 A judge is sound where the best blind text scores below the worst partial truth, and the best half-blind text below
 the worst full truth. The tests of `judges.calibration` hold every judged world to that.
+
+Most texts are templates in `state_text_writers.toml`; the functions below compute the fields that they show.
 """
 
 from __future__ import annotations
@@ -14,14 +16,16 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from judges.state_text.metric_rules import CUBE, name_of_key
-from judges.state_text.vocabulary import Cell
+from judges.state_text.vocabulary import Cell, load_table
 from vlm_envs.content.homes.home import words_of
 from vlm_envs.responses.formats import Representation
+from vlm_envs.responses.numbers import SMALL_NUMBERS
+from vlm_envs.worlds.grids.grid_levels import RELATION_PHRASES, relation_between
 
 Section = Literal["observation", "prediction"]
 """What a text describes: the state that the model sees, or the state that its actions lead to."""
@@ -30,6 +34,9 @@ Sight = Literal["blind", "half_blind", "partial", "full"]
 State = Mapping[str, Any]
 Write = Callable[[State, Section], str | None]
 """Returns the text for a state; None where the phrasing does not apply, such as a goal that is not reached."""
+
+Fields = Callable[[State, Section], Mapping[str, Any]]
+"""Returns what the templates of a world may show."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,434 +56,175 @@ class Writer:
     representation: Representation = "natural_language"
 
 
-def constant(text: str, representation: Representation = "natural_language") -> Writer:
-    """Returns a blind writer that writes the same text of every state."""
-    return Writer(name=text, sight="blind", write=lambda state, section: text, representation=representation)
+def _template(text: str, fields: Fields, condition: str | None) -> Write:
+    def write(state: State, section: Section) -> str | None:
+        values = fields(state, section)
+        return text.format_map(values) if condition is None or values[condition] else None
+
+    return write
 
 
-def verb(section: Section, *, is_plural: bool = False) -> str:
-    """Returns "is", "are" or "will be"."""
-    if section == "prediction":
-        return "will be"
-    return "are" if is_plural else "is"
+def _templates(world: str, fields: Fields) -> Iterator[Writer]:
+    """Yields the writers of a world's templates."""
+    for group in _TEMPLATES[world]:
+        texts = group["texts"]
+        for name, text in texts.items() if isinstance(texts, dict) else zip(texts, texts, strict=True):
+            yield Writer(name=name, sight=group["sight"], write=_template(text, fields, group.get("only_if")))
 
 
-def joined(*sentences: str) -> str:
+_TEMPLATES = load_table(__file__)
+_DICTS = tuple(
+    Writer(name=name, sight="full", write=write, representation="structured")
+    for name, write in (
+        ("JSON", lambda state, section: json.dumps(state)),
+        ("Python", lambda state, section: str(dict(state))),
+    )
+)
+
+
+def _verb(section: Section, verb: str = "is") -> str:
+    return "will be" if section == "prediction" else verb
+
+
+def _joined(sentences: Iterable[str]) -> str:
     """Returns sentences as one text, each with its first letter in upper case."""
-    return " ".join(sentence[0].upper() + sentence[1:] for sentence in sentences if sentence)
+    return " ".join(sentence[0].upper() + sentence[1:] for sentence in sentences)
 
 
-Style = Literal["stated", "omitted", "directly", "compass"]
-"""How an aligned axis is written: "in the same row", not at all, by "directly below", or by "directly south"."""
+def _appended(sentences: Iterable[str]) -> str:
+    """Returns sentences to write after others."""
+    return "".join(f" {sentence[0].upper()}{sentence[1:]}" for sentence in sentences)
+
+
+# Grid worlds
 
 _VERTICAL = {-1: "above", 1: "below"}
 _HORIZONTAL = {-1: "to the left of", 1: "to the right of"}
 _COMPASS = {(-1, 0): "north", (1, 0): "south", (0, -1): "west", (0, 1): "east"}
-_NUMBERS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine"}
+_LINES = (*_VERTICAL.values(), *_HORIZONTAL.values())
 
 
-def _signs(cell: Cell, anchor: Cell) -> Cell:
-    vertical, horizontal = ((a > b) - (a < b) for a, b in zip(cell, anchor, strict=True))
-    return vertical, horizontal
+class Sides(NamedTuple):
+    """On which side of another cell one lies, in several phrasings.
+
+    Attributes:
+        stated: An aligned axis is named: "below and at the same column as".
+        omitted: It is not: "below".
+        directly: It is implied: "directly below".
+        compass: The same, as "directly south of".
+        one_axis: The vertical side, or the horizontal one within a row.
+    """
+
+    stated: str
+    omitted: str
+    directly: str
+    compass: str
+    one_axis: str
 
 
-def side(cell: Cell, anchor: Cell, style: Style = "stated") -> str:
-    """Returns on which side of `anchor` a cell lies, such as "below and to the right of"."""
-    vertical, horizontal = _signs(cell, anchor)
+def _sides(cell: Cell, anchor: Cell) -> Sides:
+    _, vertical, horizontal, _ = relation_between("", cell, "", anchor)
+    stated = RELATION_PHRASES[vertical, horizontal]
     if vertical == horizontal == 0:
-        return "at the same place as"
-    if style == "compass":
-        both = _COMPASS.get((vertical, 0), "") + _COMPASS.get((0, horizontal), "")
-        return f"{both} of" if vertical and horizontal else f"directly {both} of"
-    words = " and ".join(filter(None, (_VERTICAL.get(vertical), _HORIZONTAL.get(horizontal))))
-    if (vertical and horizontal) or style == "omitted":
-        return words
-    if style == "directly":
-        return f"directly {words}"
-    return f"{words} and at the same column as" if vertical else f"at the same row and {words}"
-
-
-def one_axis(cell: Cell, anchor: Cell) -> str:
-    """Returns the vertical side of a cell, or the horizontal one where the two are in one row."""
-    vertical = _signs(cell, anchor)[0]
-    return side(cell, anchor, "omitted") if not vertical else _VERTICAL[vertical]
-
-
-def _mirrored(cell: Cell, anchor: Cell) -> Cell:
-    return 2 * anchor[0] - cell[0], 2 * anchor[1] - cell[1]
-
-
-# FrozenLake
-
-
-def _goal(state: State, section: Section, style: Style = "stated") -> str:
-    return f"the goal {verb(section)} {side(state['target_position'], state['player_position'], style)} the player."
-
-
-def _holes_by_side(state: State) -> Iterator[tuple[int, str]]:
-    """Yields each side that has holes with their number."""
-    player = state["player_position"]
-    yield from ((count, text) for text, count in Counter(side(h, player) for h in state["hole_positions"]).items())
-
-
-def _goal_and(holes: Callable[[State, Section], list[str]], style: Style = "stated") -> Callable[[State, Section], str]:
-    return lambda state, section: joined(_goal(state, section, style), *holes(state, section))
-
-
-def _single_holes(style: Style) -> Callable[[State, Section], list[str]]:
-    def write(state: State, section: Section) -> list[str]:
-        articles = ["a", *["another"] * len(state["hole_positions"])]
-        return [
-            f"{article} hole {verb(section)} {side(hole, state['player_position'], style)} the player."
-            for article, hole in zip(articles, state["hole_positions"], strict=False)
-        ]
-
-    return write
-
-
-def _counted_holes(state: State, section: Section) -> list[str]:
-    return [
-        f"{_NUMBERS[count]} hole{'s' * (count > 1)} {verb(section, is_plural=count > 1)} {text} the player."
-        for count, text in _holes_by_side(state)
-    ]
-
-
-def _plural_holes(state: State, section: Section) -> list[str]:
-    there = "there will be" if section == "prediction" else "there are"
-    singular = there.replace("are", "is")
-    return [
-        f"{there} holes {text} the player." if count > 1 else f"{singular} a hole {text} the player."
-        for count, text in _holes_by_side(state)
-    ]
-
-
-def _always_plural_holes(state: State, section: Section) -> list[str]:
-    there = "there will be" if section == "prediction" else "there are"
-    return [f"{there} holes {text} the player." for _, text in _holes_by_side(state)]
-
-
-def _lake_in_one_sentence(state: State, section: Section) -> str:
-    player, goal = state["player_position"], state["target_position"]
-    holes = [
-        f"and there {verb(section, is_plural=count > 1)} "
-        f"{_NUMBERS[count] if count > 1 else 'a'} hole{'s' * (count > 1)} {text} the player"
-        for count, text in _holes_by_side(state)
-    ]
-    return joined(", ".join([f"the player {verb(section)} {side(player, goal)} the gift", *holes]) + ".")
-
-
-def _player_at_goal(sentence: str) -> Callable[[State, Section], str | None]:
-    return lambda state, section: sentence if state["player_position"] == state["target_position"] else None
-
-
-def _gift_reached_and_holes(state: State, section: Section) -> str | None:
-    if state["player_position"] != state["target_position"]:
-        return None
-    return joined("The player will be at the position of the gift.", *_counted_holes(state, section))
-
-
-def _guessed_holes(*sides: str) -> list[str]:
-    return [f"another hole is {text} the player." for text in sides]
-
-
-def _where_the_goal_is(num_holes: int) -> Callable[[State, Section], list[str]]:
-    return lambda state, section: _guessed_holes(
-        *[side(state["target_position"], state["player_position"])] * num_holes
-    )
-
-
-def _plural_where_the_goal_is(state: State, section: Section) -> list[str]:
-    return [f"there are holes {side(state['target_position'], state['player_position'])} the player."]
-
-
-def _axes_of_the_goal(state: State, section: Section) -> list[str]:
-    vertical, horizontal = _signs(state["target_position"], state["player_position"])
-    sides = (_VERTICAL.get(vertical), _HORIZONTAL.get(horizontal))
-    return [f"there are holes {text} the player." for text in sides if text]
-
-
-def _opposite_the_goal(state: State, section: Section) -> list[str]:
-    player = state["player_position"]
-    return _guessed_holes(side(_mirrored(state["target_position"], player), player))
-
-
-_QUADRANTS = tuple(f"{v} and {h}" for v in _VERTICAL.values() for h in _HORIZONTAL.values())
-_HOLE_GUESSES: dict[str, Callable[[State, Section], list[str]]] = {
-    "a hole where the goal is": _where_the_goal_is(1),
-    "two holes where the goal is": _where_the_goal_is(2),
-    "three holes where the goal is": _where_the_goal_is(3),
-    "the holes are where the goal is": _plural_where_the_goal_is,
-    "holes on each axis of the goal": _axes_of_the_goal,
-    "a hole opposite the goal": _opposite_the_goal,
-    "a hole in each quadrant": lambda state, section: _guessed_holes(*_QUADRANTS),
-    "holes in each quadrant": lambda state, section: [f"there are holes {text} the player." for text in _QUADRANTS],
-    "holes on each side": lambda state, section: [
-        f"there are holes {text} the player." for text in (*_VERTICAL.values(), *_HORIZONTAL.values())
-    ],
-    "there are holes all around": lambda state, section: [
-        "There are holes above, below, to the left and to the right of the player."
-    ],
-}
-_FULL_LAKES: dict[str, Callable[[State, Section], str | None]] = {
-    "each object by itself": _goal_and(_single_holes("stated")),
-    "each object by itself, aligned axes omitted": _goal_and(_single_holes("omitted"), "omitted"),
-    "each object by itself, with 'directly'": _goal_and(_single_holes("directly"), "directly"),
-    "each object by itself, in compass directions": _goal_and(_single_holes("compass"), "compass"),
-    "holes counted for each side": _goal_and(_counted_holes),
-    "holes as a plural for each side with several": _goal_and(_plural_holes),
-    "holes as a plural for each side with any": _goal_and(_always_plural_holes),
-    "one sentence about the gift and the holes": _lake_in_one_sentence,
-    "the player at the position of the gift, and the holes": _gift_reached_and_holes,
-}
-_SUCCESS = (
-    "The player will be at the position of the gift.",
-    "The player will be at the gift's position.",
-    "The goal is reached.",
-    "The player will get to the goal.",
-    "The player will be where the goal is.",
-)
-_PARTIAL_LAKES: dict[str, Callable[[State, Section], str | None]] = {
-    "the goal only": _goal,
-    "the goal only, aligned axes omitted": lambda state, section: _goal(state, section, "omitted"),
-    "the player against the gift only": lambda state, section: joined(
-        f"the player {verb(section)} {side(state['player_position'], state['target_position'], 'omitted')} the gift."
-    ),
-    **{sentence: _player_at_goal(sentence) for sentence in _SUCCESS},
-}
-
-# Sokoban with one box
-
-
-def _sokoban(state: State) -> tuple[Cell, Cell, Cell]:
-    return state["player_position"], state["box_positions"][0], state["target_positions"][0]
-
-
-def _three_relations(style: Style) -> Callable[[State, Section], str]:
-    def write(state: State, section: Section) -> str:
-        player, box, target = _sokoban(state)
-        return joined(
-            f"the box {verb(section)} {side(box, player, style)} the player.",
-            f"the target {verb(section)} {side(target, player, style)} the player.",
-            f"the target {verb(section)} {side(target, box, style)} the box.",
-        )
-
-    return write
-
-
-def _player_box_target(style: Style) -> Callable[[State, Section], str]:
-    def write(state: State, section: Section) -> str:
-        player, box, target = _sokoban(state)
-        return joined(
-            f"the player {verb(section)} {side(player, box, style)} the box, and the box {verb(section)} "
-            f"{side(box, target, style)} the target."
-        )
-
-    return write
-
-
-def _solved_with_commas(state: State, section: Section) -> str | None:
-    player, box, target = _sokoban(state)
-    if box != target:
-        return None
-    return f"The player will be {side(player, box, 'omitted')} the box, the target and box will be at the same place."
-
-
-def _box_on_target(sentence: str) -> Callable[[State, Section], str | None]:
-    return lambda state, section: sentence if state["box_positions"][0] == state["target_positions"][0] else None
-
-
-def _one_axis_each(state: State, section: Section) -> str:
-    player, box, target = _sokoban(state)
-    return joined(
-        f"the box {verb(section)} {one_axis(box, player)} the player and the target {verb(section)} "
-        f"{one_axis(target, box)} the box."
-    )
-
-
-def _box_and(*guesses: str) -> Callable[[State, Section], str]:
-    """Returns a writer of the box's side and of guesses, in which {} is that side."""
-
-    def write(state: State, section: Section) -> str:
-        player, box, _ = _sokoban(state)
-        text = side(box, player)
-        return joined(f"the box is {text} the player.", *(guess.format(text) for guess in guesses))
-
-    return write
-
-
-def _target_and(*guesses: str) -> Callable[[State, Section], str]:
-    def write(state: State, section: Section) -> str:
-        player, _, target = _sokoban(state)
-        text = side(target, player)
-        return joined(f"the target is {text} the player.", *(guess.format(text) for guess in guesses))
-
-    return write
-
-
-_HALF_BLIND_SOKOBAN = {
-    "the target where the box is": _box_and("the target is {} the player."),
-    "the target where the box is, and beyond it": _box_and("the target is {} the player.", "the target is {} the box."),
-    "the target beyond the box": _box_and("the target is {} the box."),
-    "the target where the box is, in its row": _box_and(
-        "the target is {} the player.", "the target is at the same row as the box."
-    ),
-    "the target at the box": _box_and("the target is {} the player.", "the target is at the same place as the box."),
-    "the box where the target is": _target_and("the box is {} the player."),
-    "the box where the target is, and before it": _target_and("the box is {} the player.", "the target is {} the box."),
-    "the box at the target": _target_and("the box is {} the player.", "the target is at the same place as the box."),
-}
-_FULL_SOKOBAN: dict[str, Callable[[State, Section], str | None]] = {
-    "each relation by itself": _three_relations("stated"),
-    "each relation by itself, aligned axes omitted": _three_relations("omitted"),
-    "each relation by itself, with 'directly'": _three_relations("directly"),
-    "each relation by itself, in compass directions": _three_relations("compass"),
-    "the player, the box and the target in a chain": _player_box_target("stated"),
-    "the player, the box and the target in a chain, with 'directly'": _player_box_target("directly"),
-    "the player, the box and the target in a chain, aligned axes omitted": _player_box_target("omitted"),
-    "solved, with a comma for a full stop": _solved_with_commas,
-}
-_COINCIDE = ("The box and target will coincide.", "The target and box will be at the same place.")
-_PARTIAL_SOKOBAN: dict[str, Callable[[State, Section], str | None]] = {
-    "one axis each": _one_axis_each,
-    "the box only": _box_and(),
-    **{sentence: _box_on_target(sentence) for sentence in _COINCIDE},
-}
-
-
-# Both
-
-
-def _writers(sight: Sight, named: Mapping[str, Callable[[State, Section], str | None]]) -> list[Writer]:
-    return [Writer(name=name, sight=sight, write=write) for name, write in named.items()]
-
-
-_DICTS = (
-    Writer(name="JSON", sight="full", write=lambda state, section: json.dumps(state), representation="structured"),
-    Writer(name="Python", sight="full", write=lambda state, section: str(dict(state)), representation="structured"),
-)
-
-FROZEN_LAKE: tuple[Writer, ...] = (
-    *_DICTS,
-    *(constant(f"The goal is {text} the player.") for text in _QUADRANTS),
-    *(
-        constant(joined(f"the goal is {goal} the player.", f"there are holes {holes} the player."))
-        for goal in _QUADRANTS
-        for holes in (*_QUADRANTS, *_VERTICAL.values())
-    ),
-    *map(constant, _SUCCESS),
-    *(
-        Writer(name=name, sight="half_blind", write=_goal_and(guess), representation="natural_language")
-        for name, guess in _HOLE_GUESSES.items()
-    ),
-    *_writers("partial", _PARTIAL_LAKES),
-    *_writers("full", _FULL_LAKES),
-)
-SOKOBAN: tuple[Writer, ...] = (
-    *_DICTS,
-    *map(constant, _COINCIDE),
-    *(
-        constant(f"The player is {text} the box, and the box is {text} the target.")
-        for text in (*_QUADRANTS, *_VERTICAL.values(), *_HORIZONTAL.values())
-    ),
-    *_writers("half_blind", _HALF_BLIND_SOKOBAN),
-    *_writers("partial", _PARTIAL_SOKOBAN),
-    *_writers("full", _FULL_SOKOBAN),
-)
+        return Sides(stated, stated, stated, stated, stated)
+    omitted = " and ".join(filter(None, (_VERTICAL.get(vertical), _HORIZONTAL.get(horizontal))))
+    directly = "" if vertical and horizontal else "directly "
+    compass = _COMPASS.get((vertical, 0), "") + _COMPASS.get((0, horizontal), "")
+    one_axis = _VERTICAL.get(vertical, omitted)
+    return Sides(stated, omitted, directly + omitted, f"{directly}{compass} of", one_axis)
+
+
+def _lake_fields(state: State, section: Section) -> dict[str, Any]:
+    player, target = state["player_position"], state["target_position"]
+    goal, is_, are = _sides(target, player), _verb(section), _verb(section, "are")
+    holes = [_sides(hole, player) for hole in state["hole_positions"]]
+    introduced = list(zip(("a hole", *["another hole"] * len(holes)), holes, strict=False))
+    counts = Counter(hole.stated for hole in holes).items()
+    axes = [line for line in _LINES if line in goal.omitted]
+    return {
+        "is": is_,
+        "goal": goal,
+        "player": _sides(player, target),
+        "opposite_goal": _sides(player, target),
+        "solved": player == target,
+        "holes": Sides(
+            *(
+                _appended(f"{name} {is_} {hole[n]} the player." for name, hole in introduced)
+                for n in range(len(Sides._fields))
+            )
+        ),
+        "counted_holes": _appended(
+            f"{SMALL_NUMBERS[n]} {'holes' if n > 1 else 'hole'} {are if n > 1 else is_} {side} the player."
+            for side, n in counts
+        ),
+        "plural_holes": _appended(
+            f"there {are} holes {side} the player." if n > 1 else f"there {is_} a hole {side} the player."
+            for side, n in counts
+        ),
+        "always_plural_holes": _appended(f"there {are} holes {side} the player." for side, _ in counts),
+        "chained_holes": "".join(
+            f", and there {are} {SMALL_NUMBERS[n]} holes {side} the player"
+            if n > 1
+            else f", and there {is_} a hole {side} the player"
+            for side, n in counts
+        ),
+        "holes_on_axes_of_goal": _appended(f"there are holes {line} the player." for line in axes),
+    }
+
+
+def _sokoban_fields(state: State, section: Section) -> dict[str, Any]:
+    player, box, target = state["player_position"], state["box_positions"][0], state["target_positions"][0]
+    return {
+        "is": _verb(section),
+        "player": _sides(player, box),
+        "box": _sides(box, player),
+        "target": _sides(target, player),
+        "target_from_box": _sides(target, box),
+        "box_from_target": _sides(box, target),
+        "solved": box == target,
+    }
+
+
+FROZEN_LAKE: tuple[Writer, ...] = (*_DICTS, *_templates("FrozenLake", _lake_fields))
+SOKOBAN: tuple[Writer, ...] = (*_DICTS, *_templates("Sokoban", _sokoban_fields))
 
 
 # Navigation
 
 _PHRASES = {"ahead": "ahead of me", "left": "to my left", "right": "to my right", "back": "behind me"}
-_DISTANCES_M = tuple(step / 10 for step in range(10, 31, 2))
-_DIAGONALS = ("to our front-left", "ahead and to the left", "forward-right", "diagonally ahead on the right")
-_COMMON_TYPES = ("window", "chair", "mug", "statue", "bottle")
 
 
-def _target(state: State) -> str:
-    return words_of(state["target_obj_type"])
-
-
-def _target_ahead(rest: str) -> Write:
-    """Returns a writer that knows the target's name from the prompt and guesses where it is."""
-    return lambda state, section: f"The {_target(state)} {verb(section)} {rest}."
-
-
-def _visible(state: State, section: Section) -> list[str]:
-    return [
-        f"the {words_of(seen['type'])} {verb(section)} {_PHRASES[seen['direction_to_player']]}."
-        for seen in state["visible_objects"]
-    ]
-
-
-def _direction(state: State) -> str:
-    return _PHRASES[state["target_direction_to_player"]]
-
-
-def _target_and_visible(state: State, section: Section) -> str:
-    target = f"the {_target(state)} {verb(section)} {_direction(state)}, {state['target_distance_to_player']} m away."
-    return joined(target, "visible: " + " ".join(_visible(state, section)))
-
-
-def _target_and_list(state: State, section: Section) -> str:
+def _navigation_fields(state: State, section: Section) -> dict[str, Any]:
+    is_, direction = _verb(section), _PHRASES[state["target_direction_to_player"]]
+    is_ahead = state["target_direction_to_player"] == "ahead"
+    visible = [(words_of(seen["type"]), _PHRASES[seen["direction_to_player"]]) for seen in state["visible_objects"]]
     by_side: dict[str, list[str]] = {}
-    for seen in state["visible_objects"]:
-        by_side.setdefault(seen["direction_to_player"], []).append(f"a {words_of(seen['type'])}")
-    sides = (f"{_PHRASES[side]}, there {verb(section)} {_listed(names)}." for side, names in by_side.items())
-    away = f"It {verb(section)} about {state['target_distance_to_player']:.1f} meters away."
-    return joined(f"the {_target(state)} {verb(section)} {_direction(state)}.", away, *sides)
+    for name, side in visible:
+        by_side.setdefault(side, []).append(f"a {name}")
+    return {
+        "is": is_,
+        "target": words_of(state["target_obj_type"]),
+        "direction": direction,
+        "straight": f"straight {direction}" if is_ahead else direction,
+        "distance": state["target_distance_to_player"],
+        "visible": " ".join(f"the {name} {is_} {side}." for name, side in visible),
+        "visible_by_side": _appended(f"{side}, there {is_} {_listed(names)}." for side, names in by_side.items()),
+        "ahead": is_ahead,
+    }
 
 
 def _listed(names: list[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def _straight_ahead(state: State, section: Section) -> str:
-    where = "straight ahead of me" if state["target_direction_to_player"] == "ahead" else _direction(state)
-    return f"The {_target(state)} {verb(section)} {where}."
+NAVIGATION: tuple[Writer, ...] = (*_DICTS, *_templates("Navigation", _navigation_fields))
 
-
-def _if_ahead(text: str) -> Write:
-    """Returns a writer of a text, in which {} is the target, about targets that are ahead."""
-
-    def write(state: State, section: Section) -> str | None:
-        return text.format(_target(state)) if state["target_direction_to_player"] == "ahead" else None
-
-    return write
-
-
-NAVIGATION: tuple[Writer, ...] = (
-    Writer(name="JSON", sight="full", write=lambda state, section: json.dumps(state), representation="structured"),
-    Writer(name="Python", sight="full", write=lambda state, section: str(dict(state)), representation="structured"),
-    *(
-        Writer(name=f"the target by its name {rest}", sight="blind", write=_target_ahead(rest))
-        for rest in (
-            *_PHRASES.values(),
-            *_DIAGONALS,
-            *(f"ahead at {distance_m} m" for distance_m in _DISTANCES_M),
-            *(f"to our front-left, {distance_m} m away" for distance_m in _DISTANCES_M),
-            *(f"ahead of me, and there is a {name} ahead of me" for name in _COMMON_TYPES),
-        )
-    ),
-    Writer(name="each object by itself", sight="full", write=_target_and_visible),
-    Writer(name="objects listed for each direction", sight="full", write=_target_and_list),
-    Writer(name="the target's direction only", sight="partial", write=_straight_ahead),
-    *(
-        Writer(name=text, sight="partial", write=_if_ahead(text))
-        for text in (
-            "The {} is straight ahead of me.",
-            "There is a {} directly in front of me.",
-            "I will be facing the {}.",
-            "The {} is ahead and to the left.",
-            "The {} is to our front-left.",
-            "The {} is forward-right of me.",
-            "The {} is diagonally ahead on the left.",
-        )
-    ),
-)
 
 # PrimitiveSkill
 
 Point = tuple[float, ...]
+_BRACKETED = "({}, {}, {})"
+_EXACT = "({:g}, {:g}, {:g})"
 
 
 def _things(state: State) -> dict[str, Point]:
@@ -485,60 +233,50 @@ def _things(state: State) -> dict[str, Point]:
     return {key.removesuffix("_position").replace("_", " "): tuple(map(float, place)) for key, place in places.items()}
 
 
-def _opening(state: State) -> list[str]:
-    return [f"the drawer is open by {state['drawer_open_mm']} mm."] if "drawer_open_mm" in state else []
+def _cubes(state: State) -> dict[str, Point]:
+    return {name: place for name, place in _things(state).items() if CUBE in name_of_key(name)}
+
+
+def _opening(state: State) -> dict[str, Any]:
+    return {key: value for key, value in state.items() if key == "drawer_open_mm"}
 
 
 def _positions(form: str, rounded_to: int = 1) -> Write:
     """Returns a writer of all positions in a form such as `({}, {}, {})`."""
 
     def write(state: State, section: Section) -> str:
-        sentences = (
-            f"the {name} {verb(section)} at {form.format(*_rounded(place, rounded_to))}."
+        places = {
+            name: form.format(*(rounded_to * round(value / rounded_to) for value in place))
             for name, place in _things(state).items()
-        )
-        return joined(*sentences, *_opening(state))
+        }
+        sentences = [f"the {name} {_verb(section)} at {place}." for name, place in places.items()]
+        return _joined([*sentences, *(f"the drawer is open by {mm} mm." for mm in _opening(state).values())])
 
     return write
 
 
-def _rounded(place: Point, step: int) -> Iterator[int]:
-    return (step * round(value / step) for value in place)
-
-
 def _nested(state: State, section: Section) -> str:
-    fields: dict[str, Any] = {
-        name.replace(" ", "_"): dict(zip("xyz", place, strict=True)) for name, place in _things(state).items()
-    }
-    return json.dumps(fields | _opening_field(state))
+    places = {name.replace(" ", "_"): dict(zip("xyz", place, strict=True)) for name, place in _things(state).items()}
+    return json.dumps(places | _opening(state))
 
 
 def _spaced_keys(state: State, section: Section) -> str:
-    fields = [f"{name}: ({x:g}, {y:g}, {z:g})" for name, (x, y, z) in _things(state).items()]
-    return "{" + ", ".join(fields + [f"{key}: {value}" for key, value in _opening_field(state).items()]) + "}"
-
-
-def _opening_field(state: State) -> dict[str, Any]:
-    return {"drawer_open_mm": state["drawer_open_mm"]} if "drawer_open_mm" in state else {}
-
-
-def _is_cube(name: str) -> bool:
-    return CUBE in name_of_key(name)
+    places = {name: _EXACT.format(*place) for name, place in _things(state).items()}
+    return "{" + ", ".join(f"{key}: {value}" for key, value in (places | _opening(state)).items()) + "}"
 
 
 def _cubes_by_target(state: State, section: Section) -> str | None:
     """Returns the cubes that lie on a target by the target's name, and the others by their position."""
-    things = _things(state)
-    targets = {name: place for name, place in things.items() if "target" in name}
-    sentences, num_named = [], 0
-    for cube, place in things.items():
-        if not _is_cube(cube):
-            continue
-        on = [name for name, spot in targets.items() if _lies_on(place, spot)]
-        num_named += len(on)
-        where = f"on the {on[0]}" if on else "at ({:g}, {:g}, {:g})".format(*place)
-        sentences.append(f"the {cube} {verb(section)} {where}.")
-    return joined(*sentences) if num_named else None
+    targets = {name: place for name, place in _things(state).items() if "target" in name}
+    places = {cube: f"at {_EXACT.format(*place)}" for cube, place in _cubes(state).items()}
+    on_target = {
+        cube: f"on the {name}"
+        for cube, place in _cubes(state).items()
+        for name, target in reversed(targets.items())
+        if _lies_on(place, target)
+    }
+    sentences = (f"the {cube} {_verb(section)} {where}." for cube, where in (places | on_target).items())
+    return _joined(sentences) if on_target else None
 
 
 def _lies_on(place: Point, target: Point) -> bool:
@@ -546,54 +284,44 @@ def _lies_on(place: Point, target: Point) -> bool:
 
 
 def _cubes_only(state: State, section: Section) -> str:
-    cubes = ((name, place) for name, place in _things(state).items() if _is_cube(name))
-    return joined(*(f"the {name} {verb(section)} at ({x:g}, {y:g}, {z:g})." for name, (x, y, z) in cubes))
+    cubes = _cubes(state).items()
+    return _joined(f"the {name} {_verb(section)} at {_EXACT.format(*place)}." for name, place in cubes)
 
 
-def _cubes_at_targets(preposition: str, places: tuple[str, ...]) -> Callable[[State, Section], str]:
+def _cubes_at_targets(preposition: str, targets: tuple[str, ...]) -> Writer:
     """Returns a writer that knows the cubes' names from the prompt and guesses that they lie at targets."""
 
     def write(state: State, section: Section) -> str:
-        names = filter(_is_cube, _things(state))
-        cubes = zip(names, itertools.cycle(places))
-        return joined(*(f"the {name} {verb(section)} {preposition} the {place}." for name, place in cubes))
+        guesses = zip(_cubes(state), itertools.cycle(targets))
+        return _joined(f"the {cube} {_verb(section)} {preposition} the {target}." for cube, target in guesses)
 
-    return write
+    return Writer(name=f"each cube {preposition} the {targets[0]}", sight="blind", write=write)
 
-
-_COLORS = ("red", "green", "blue", "yellow", "purple", "orange")
-_USUAL = "the left target is at (80, -100, 0). the right target is at (80, 100, 0)."
-_USUAL_DRAWER = "the drawer handle is at (110, 0, 40). the drawer is open by 0 mm."
 
 PRIMITIVE_SKILL: tuple[Writer, ...] = (
-    constant(_USUAL),
-    constant(_USUAL_DRAWER),
-    constant("the drawer is closed."),
-    constant(" ".join(f"the {color} cube is at (0, 0, 20)." for color in _COLORS)),
-    constant(
-        "The red cube is on the left target, the green cube is near the right target. " + _USUAL,
-    ),
+    *_templates("PrimitiveSkill", lambda state, section: {}),
     *(
-        Writer(
-            name=f"each cube {preposition} the {places[0]}",
-            sight="blind",
-            write=_cubes_at_targets(preposition, places),
-        )
+        _cubes_at_targets(preposition, targets)
         for preposition in ("on", "near")
-        for places in (
+        for targets in (
             ("left target", "right target"),
             ("right target", "left target"),
             ("left target",),
             ("right target",),
         )
     ),
-    Writer(name="bracketed positions", sight="full", write=_positions("({}, {}, {})")),
-    Writer(name="labeled coordinates", sight="full", write=_positions("x={}, y={}, z={}")),
-    Writer(name="bare coordinates", sight="full", write=_positions("{}, {}, {}")),
-    Writer(name="positions rounded to 10 mm", sight="full", write=_positions("({}, {}, {})", rounded_to=10)),
+    *(
+        Writer(name=name, sight="full", write=write)
+        for name, write in {
+            "bracketed positions": _positions(_BRACKETED),
+            "labeled coordinates": _positions("x={}, y={}, z={}"),
+            "bare coordinates": _positions("{}, {}, {}"),
+            "positions rounded to 10 mm": _positions(_BRACKETED, rounded_to=10),
+        }.items()
+    ),
     Writer(name="cubes only", sight="partial", write=_cubes_only),
     Writer(name="cubes on targets by the target's name", sight="partial", write=_cubes_by_target),
-    Writer(name="JSON", sight="full", write=lambda state, section: json.dumps(state), representation="structured"),
+    _DICTS[0],
     Writer(name="nested JSON", sight="full", write=_nested, representation="structured"),
     Writer(name="spaced keys", sight="full", write=_spaced_keys, representation="structured"),
 )

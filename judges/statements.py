@@ -12,10 +12,13 @@ west") or of one among others ("the left light"), and nor do questions and claus
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any
 
+from judges.state_text.vocabulary import load_table, rewriter, spread, word_at, words_of
 from vlm_envs.content.colors import COLORS
 from vlm_envs.content.scenes.scene_kinds import KINDS
 from vlm_envs.responses.numbers import SMALL_NUMBERS, in_digits
@@ -30,21 +33,21 @@ DECIMAL = r"(?<![\d.])\d{1,9}\.\d{1,9}(?!\.?\d)"
 _TOKEN = re.compile(rf"\d{{1,2}}:\d\d\b|{SCORE}|{DECIMAL}|[^\W_]+(?:['’][^\W_]+)?")
 _DASH = re.compile(r"(?<=\d)[\N{EN DASH}\N{MINUS SIGN}](?=\d)")
 
-_SAID_SHORTER = (
-    (re.compile(r"\b(?:it is|it's|that is|it isn't) (?:false|untrue|wrong|not true|not the case) that\b"), " not "),
-    (re.compile(r"\bno longer\b(?! than)"), " not "),
-    (re.compile(r"\b(?:rather than|instead of|as opposed to|anything but|by no means)\b"), " not "),
-    (re.compile(r"\bin front of\b"), " front "),
-    (re.compile(r"\b(?:on top of|atop)\b"), " on "),
-    (re.compile(r"\b(?:turned|switched) (?=on\b|off\b)"), ""),
-)
+_SAID_SHORTER = {
+    r"\b(?:it is|it's|that is|it isn't) (?:false|untrue|wrong|not true|not the case) that\b": " not ",
+    r"\bno longer\b(?! than)": " not ",
+    r"\b(?:rather than|instead of|as opposed to|anything but|by no means)\b": " not ",
+    r"\bin front of\b": " front ",
+    r"\b(?:on top of|atop)\b": " on ",
+    r"\b(?:turned|switched) (?=on\b|off\b)": "",
+}
 _FAR_FROM = re.compile(r"\bfar from (?:being )?(?=([^\W_]+))")
-_NEGATIONS = frozenset("not no never without neither nor none cannot".split())  # noqa: SIM905
+_NEGATIONS = words_of("not no never without neither nor none cannot")
 _SHORT_NOT = ("n't", "n’t")
-_NO_DENIAL = frozenset("only other more less longer further doubt".split())  # noqa: SIM905
+_NO_DENIAL = words_of("only other more less longer further doubt")
 """What may follow "no" or "not" without anything being denied."""
 
-_FUNCTION_WORDS = (
+_FUNCTION = words_of(
     "the this that these those there here and are was were been being has have had does did its his her their them "
     "they with within for from into onto over near beside next behind before after between which what who where "
     "when than then stands stand lies lie sits sit hangs hang shows show says say reads read "
@@ -52,88 +55,41 @@ _FUNCTION_WORDS = (
     "may might seems seem looks look appears appear see seen you your our also just very some any all both each "
     "every other another side off hand picture image photo scene"
 )
-_FUNCTION = frozenset(_FUNCTION_WORDS.split())
-_PRONOUNS = frozenset(("it", "they", "he", "she", "one"))
-_NOT_A_NUMBER_AFTER = frozenset(("the", "this", "that", "which", "other", "each", "every", "no", "another"))
-_NAMED_BY_NUMBER = frozenset(("number", "numbered", "page", "line", "route"))
-_ROUGHLY = frozenset(
-    ("about", "around", "approximately", "roughly", "nearly", "almost", "over", "under", "least", "most")
+_PRONOUNS = words_of("it they he she one")
+_NOT_A_NUMBER_AFTER = words_of("the this that which other each every no another")
+_NO_COUNT_AFTER = words_of(
+    "number numbered page line route about around approximately roughly nearly almost over under least most"
 )
-_BOUND = frozenset(("more", "fewer", "less", "up"))
+_BOUND = words_of("more fewer less up")
 """Before "than" or "to" and a number, which is then not how many there are."""
-_IN_PART = frozenset(("half", "partly", "partially", "nearly", "almost"))
-_ORDINALS = frozenset("first second third fourth fifth sixth last next".split())  # noqa: SIM905
-_PLACES = frozenset("left right top bottom upper lower middle front back rear".split())  # noqa: SIM905
-_TELLING = _ORDINALS | _PLACES | {"other", "another", "each"}
+_IN_PART = words_of("half partly partially nearly almost")
+_PLACES = words_of("left right top bottom upper lower middle front back rear")
+_TELLING = _PLACES | words_of("first second third fourth fifth sixth last next other another each")
 """What tells a thing from another of its name, so that it is not the one that the other text speaks of."""
-_REGIONS = _PLACES | frozenset("west east north south centre center distance".split())  # noqa: SIM905
-UNSAID = frozenset("if whether might may maybe perhaps possibly could would".split())  # noqa: SIM905
+_REGIONS = _PLACES | words_of("west east north south centre center distance")
+UNSAID = words_of("if whether might may maybe perhaps possibly could would")
 """Words of doubt: a clause with one of them affirms nothing."""
-ASKING = frozenset(("if", "whether"))
-_EXACTLY = frozenset(("exactly", "only", "just", "precisely"))
-_PAST = frozenset("was were previously formerly earlier".split())  # noqa: SIM905
+ASKING = words_of("if whether")
+_EXACTLY = words_of("exactly only just precisely")
+_PAST = words_of("was were previously formerly earlier")
 
-_SHADES: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("navy", "azure", "cobalt"), ("blue",)),
-    **dict.fromkeys(("turquoise", "teal", "cyan", "aqua"), ("teal", "blue", "green")),
-    **dict.fromkeys(("maroon", "crimson", "scarlet", "burgundy"), ("red",)),
-    **dict.fromkeys(("violet", "lavender", "lilac", "mauve", "indigo"), ("purple",)),
-    "magenta": ("purple", "pink"),
-    **dict.fromkeys(("golden", "amber", "mustard"), ("golden", "yellow")),
-    **dict.fromkeys(("beige", "ivory", "khaki"), ("beige",)),
-    "silver": ("silver", "grey"),
-    "bronze": ("brown",),
+_TABLES = load_table(__file__)
+_SHADES = spread(_TABLES["shades"])
+_COLORS = (*COLORS, *_SHADES, "gray")
+_FAMILIES = spread({" ".join(_COLORS): "colour", " ".join(SMALL_NUMBERS): "number", **_TABLES["families"]})
+SAME = spread(_TABLES["same"]) | {word: str(number) for number, word in enumerate(SMALL_NUMBERS)}
+_COLOR_WORDS = "|".join(sorted(_COLORS))
+_COLOR_OF = {
+    rf"\bthe colou?r of (the (?:[^\W_]+ ){{1,2}}is (?=(?:not )?(?:{_COLOR_WORDS})\b))": r"\1",
+    rf"\b([^\W_]+)['’]s colou?r (?=is (?:not )?(?:{_COLOR_WORDS})\b)": r"\1 ",
+    rf"\bits colou?r (?=is (?:not )?(?:{_COLOR_WORDS})\b)": "it ",
 }
-"""Other words for colours, with the colours that they may also be called."""
-_FAMILIES: Mapping[str, str] = {
-    **dict.fromkeys((*COLORS, *_SHADES, "gray"), "colour"),
-    **dict.fromkeys(SMALL_NUMBERS, "number"),
-    **dict.fromkeys(("small", "tiny", "little", "large", "big", "huge"), "size"),
-    **dict.fromkeys(("open", "closed", "shut"), "state"),
-    **dict.fromkeys(("full", "empty"), "content"),
-}
-SAME: Mapping[str, str] = {
-    "gray": "grey",
-    "tiny": "small",
-    "little": "small",
-    "big": "large",
-    "huge": "large",
-    "shut": "closed",
-    **{word: str(number) for number, word in enumerate(SMALL_NUMBERS)},
-}
-_COLOR_WORDS = "|".join(sorted((*COLORS, *_SHADES, "gray")))
-_COLOR_OF = (
-    (re.compile(rf"\bthe colou?r of (the (?:[^\W_]+ ){{1,2}}is (?=(?:not )?(?:{_COLOR_WORDS})\b))"), r"\1"),
-    (re.compile(rf"\b([^\W_]+)['’]s colou?r (?=is (?:not )?(?:{_COLOR_WORDS})\b)"), r"\1 "),
-    (re.compile(rf"\bits colou?r (?=is (?:not )?(?:{_COLOR_WORDS})\b)"), "it "),
-)
+_shorten_phrases = rewriter(_SAID_SHORTER | _COLOR_OF)
 _TWO_COLORS = re.compile(rf"\b({_COLOR_WORDS}),? and (?=(?:{_COLOR_WORDS})\b)")
-_ONE_AXIS = {
-    "cover": "upright",
-    "surface": "upright",
-    "ground": "upright",
-    "extent": "size",
-    "bulk": "size",
-    "place": "depth",
-}
-_PREPOSITIONS = frozenset("on over under above below beneath underneath behind".split())  # noqa: SIM905
-_SIDES = frozenset("left right top front back side".split())  # noqa: SIM905
-OPPOSITES: Mapping[str, tuple[str, int]] = {
-    word: (_ONE_AXIS.get(axis, axis), sign)
-    for axis, words in {
-        "across": ("left", "right"),
-        "upright": ("above", "below"),
-        "cover": ("over", "under"),
-        "surface": ("on", "beneath"),
-        "ground": ("on", "underneath"),
-        "size": ("taller", "shorter"),
-        "extent": ("larger", "smaller"),
-        "bulk": ("bigger", "tinier"),
-        "depth": ("front", "back"),
-        "place": ("front", "behind"),
-    }.items()
-    for word, sign in zip(words, (1, -1), strict=True)
-}
+_PREPOSITIONS = words_of("on over under above below beneath underneath behind")
+_SIDES = words_of("left right top front back side")
+OPPOSITES: Mapping[str, tuple[str, int]] = spread(_TABLES["opposites"])
+"""Words that relate two things, each with its axis and its sign on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +105,10 @@ class Clause:
     affirmed: frozenset[str]
     denied: frozenset[str]
     subject: str
+
+
+_sets: Callable[[], Any] = partial(defaultdict, set)
+_lists: Callable[[], Any] = partial(defaultdict, list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +127,13 @@ class Statements:
     """
 
     clauses: list[Clause] = field(default_factory=list)
-    values: dict[tuple[str, str], set[str]] = field(default_factory=dict)
-    stated: dict[tuple[str, str], list[set[str]]] = field(default_factory=dict)
-    numbers: dict[str, list[float]] = field(default_factory=dict)
-    relations: dict[tuple[str, str, str], set[int]] = field(default_factory=dict)
-    both_ways: dict[tuple[str, ...], set[int]] = field(default_factory=dict)
-    totals: dict[str, set[int]] = field(default_factory=dict)
-    open_values: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    values: dict[tuple[str, str], set[str]] = field(default_factory=_sets)
+    stated: dict[tuple[str, str], list[set[str]]] = field(default_factory=_lists)
+    numbers: dict[str, list[float]] = field(default_factory=_lists)
+    relations: dict[tuple[str, str, str], set[int]] = field(default_factory=_sets)
+    both_ways: dict[tuple[str, ...], set[int]] = field(default_factory=_sets)
+    totals: dict[str, set[int]] = field(default_factory=_sets)
+    open_values: dict[tuple[str, str], set[str]] = field(default_factory=_sets)
 
 
 @lru_cache(maxsize=8)
@@ -223,22 +183,20 @@ def _note_open(claims: Statements, tokens: list[str], subject: str) -> None:
     possible = Statements()
     _note_values(possible, tokens, subject)
     for named, values in possible.values.items():
-        claims.open_values.setdefault(named, set()).update(values)
+        claims.open_values[named].update(values)
 
 
 def _note_total(claims: Statements, tokens: list[str]) -> None:
     """Notes how many of what there are, where a clause says that alone: "there are three red mugs in the picture"."""
     said = [token for token in tokens if token not in _EXACTLY]
     if len(said) > 3 and said[0] == "there" and said[1] in ("is", "are") and said[2].isdecimal():
-        claims.totals.setdefault(" ".join(map(singular, said[3:])), set()).add(int(said[2]))
+        claims.totals[" ".join(map(singular, said[3:]))].add(int(said[2]))
 
 
 @lru_cache(maxsize=8)
 def said_shorter(text: str) -> str:
     """Returns a text with ways to deny, to say where and to count that take several words put into one."""
-    text = without_questions(text)
-    for pattern, shorter in (*_SAID_SHORTER, *_COLOR_OF):
-        text = pattern.sub(shorter, text)
+    text = _shorten_phrases(without_questions(text))
     text = _FAR_FROM.sub(lambda match: "not " if family_of(match[1]) else match.group(), text)
     return _TWO_COLORS.sub(r"\1 ", in_digits(text))
 
@@ -246,7 +204,7 @@ def said_shorter(text: str) -> str:
 def _denials(tokens: list[str]) -> Iterator[int]:
     """Yields where something begins to be denied."""
     for place, token in enumerate(tokens):
-        after = tokens[place + 1] if place + 1 < len(tokens) else ""
+        after = word_at(tokens, place + 1)
         if (token in _NEGATIONS and after not in _NO_DENIAL) or token.endswith(_SHORT_NOT):
             yield place
 
@@ -257,20 +215,20 @@ def _note_values(claims: Statements, tokens: list[str], subject: str) -> None:
         family = family_of(token)
         if family is None or _is_not_of_the_whole(tokens, place, family):
             continue
-        run = next((place + n for n, after in enumerate(tokens[place:]) if family_of(after) is None), None)
-        is_attribute = run is not None and _is_noun(tokens[run])
-        thing = singular(tokens[run]) if run is not None and is_attribute else subject
+        named = next((after for after in tokens[place:] if family_of(after) is None), "")
+        is_attribute = _is_noun(named)
+        thing = singular(named) if is_attribute else subject
         if family == "score" and is_attribute:
             continue  # "2-3 mugs" are a range.
         if thing:
-            meant = set(_SHADES.get(token, (token,)))
-            claims.values.setdefault((thing, family), set()).update(meant)
+            meant = set(_SHADES.get(token, token).split())
+            claims.values[thing, family].update(meant)
             if family == "number":
-                claims.numbers.setdefault(thing, []).append(float(token) if token[0].isdecimal() else 0.0)
+                claims.numbers[thing].append(float(token) if token[0].isdecimal() else 0.0)
             elif thing == subject and place + 1 == len(tokens) and _is_the_one(tokens[:place], subject):
-                claims.stated.setdefault((thing, family), []).append(meant)
+                claims.stated[thing, family].append(meant)
     if tokens and tokens[-1] in ("on", "off") and subject:
-        claims.values.setdefault((subject, "switch"), set()).add(tokens[-1])
+        claims.values[subject, "switch"].add(tokens[-1])
 
 
 def _is_not_of_the_whole(tokens: list[str], place: int, family: str) -> bool:
@@ -280,7 +238,7 @@ def _is_not_of_the_whole(tokens: list[str], place: int, family: str) -> bool:
     if family == "number":
         is_bound = last in ("than", "to") and len(before) > 1 and before[-2] in _BOUND
         is_one = tokens[place] == "1" and (last in _NOT_A_NUMBER_AFTER or after[:1] == ["of"])
-        return is_one or is_bound or last in _ROUGHLY or last in _NAMED_BY_NUMBER
+        return is_one or is_bound or last in _NO_COUNT_AFTER
     is_region = (
         after[:1] in (["in"], ["at"], ["on"], ["to"]) and not _REGIONS.isdisjoint(after) and last in ("is", "are")
     )
@@ -299,24 +257,24 @@ def _note_relations(claims: Statements, tokens: list[str], subject: str) -> None
             token == "on" and (place + 1 == len(tokens) or _SIDES & set(tokens[place + 1 :]))
         ):
             continue
-        after = tokens[place + 1] if place + 1 < len(tokens) else ""
+        after = word_at(tokens, place + 1)
         is_note = place == 1 and len(tokens) == 3 and _are_bare(tokens, place)
         if (token not in _PREPOSITIONS and after and _is_noun(after) and not is_note) or (
             token in _SIDES and after in ("is", "are")
         ):
             continue  # "the left mug" and "the mug on the left is" are names.
         axis, sign = OPPOSITES[token]
-        first = _phrase(tokens[:place]) or subject
-        second = _phrase(tokens[place + 1 :])
+        first, second = _phrase(tokens[:place]) or subject, _phrase(tokens[place + 1 :])
         if first and second:
-            pair = (first, second, axis) if first < second else (second, first, axis)
-            claims.relations.setdefault(pair, set()).add(sign if first < second else -sign)
+            if first >= second:
+                first, second, sign = second, first, -sign
+            claims.relations[first, second, axis].add(sign)
             if _are_the_ones(tokens, place) or _are_bare(tokens, place):
-                claims.both_ways.setdefault(pair, set()).add(sign if first < second else -sign)
+                claims.both_ways[first, second, axis].add(sign)
         elif first:
-            claims.values.setdefault((first, axis), set()).add(token)
+            claims.values[first, axis].add(token)
             if tokens[place - 2 :] == ["on", "the", token] and _are_the_ones(tokens, place):
-                claims.both_ways.setdefault((first, axis), set()).add(sign)
+                claims.both_ways[first, axis].add(sign)
 
 
 def _are_the_ones(tokens: list[str], place: int) -> bool:
@@ -374,12 +332,14 @@ _BOXES = re.compile(
 _TAG = re.compile(r"<[^<>]{0,200}>")
 _MARK = "\0"
 """Stands for removed boxes until the punctuation around them is removed too."""
-_AROUND_MARKS = (
-    (re.compile(rf"[\[({{][ \t]*{_MARK}[ \t]*[\])}}]"), _MARK),  # brackets that hold nothing else
-    (re.compile(rf",[ \t]*{_MARK}[ \t]*,"), _MARK),  # commas that set off nothing else
-    (re.compile(_MARK), " "),
-    (re.compile(r"[^\S\n]+"), " "),
-    (re.compile(r" (?=[.,;:!?])"), ""),
+_tidy_around_marks = rewriter(
+    {
+        rf"[\[({{][ \t]*{_MARK}[ \t]*[\])}}]": _MARK,  # brackets that hold nothing else
+        rf",[ \t]*{_MARK}[ \t]*,": _MARK,  # commas that set off nothing else
+        _MARK: " ",
+        r"[^\S\n]+": " ",
+        r" (?=[.,;:!?])": "",
+    }
 )
 _SENTENCE = re.compile(r"(?:[^.!?？;\n]|[.](?=\d))+[.!?？;\n]?")
 _BEGINS_QUESTION = re.compile(
@@ -393,16 +353,12 @@ def without_boxes(text: str) -> str:
     Several boxes in a row, brackets and commas around nothing else, and words that only lead to a box ("at [1, 2, 3,
     4]") are removed as well, and no two blanks remain in a row.
     """
-    text = _TAG.sub(" ", _BOXES.sub(_MARK, text.replace(_MARK, " ")))
-    for pattern, shorter in _AROUND_MARKS:
-        text = pattern.sub(shorter, text)
-    return text
+    return _tidy_around_marks(_TAG.sub(" ", _BOXES.sub(_MARK, text.replace(_MARK, " "))))
 
 
-def sentences(text: str) -> Iterator[str]:
-    """Yields the sentences of a text with the mark that ends each; lines and semicolons end sentences too."""
-    for match in _SENTENCE.finditer(text):
-        yield match.group()
+def sentences(text: str) -> list[str]:
+    """Returns the sentences of a text with the mark that ends each; lines and semicolons end sentences too."""
+    return _SENTENCE.findall(text)
 
 
 def is_question(sentence: str) -> bool:
@@ -415,38 +371,11 @@ def without_questions(text: str) -> str:
     return " ".join(sentence for sentence in sentences(text) if not is_question(sentence))
 
 
-_IRREGULAR: Mapping[str, str] = {
-    "men": "man",
-    "women": "woman",
-    "children": "child",
-    "people": "person",
-    "feet": "foot",
-    "teeth": "tooth",
-    "mice": "mouse",
-    "geese": "goose",
-    "knives": "knife",
-    "wolves": "wolf",
-    "leaves": "leaf",
-    "shelves": "shelf",
-    "loaves": "loaf",
-    "scarves": "scarf",
-    "buses": "bus",
-    "gases": "gas",
-    "lenses": "lens",
-    "tomatoes": "tomato",
-    "potatoes": "potato",
-    **{kind.several: kind.name for kind in KINDS.values()},
-}
+_IRREGULAR: Mapping[str, str] = _TABLES["singulars"] | {kind.several: kind.name for kind in KINDS.values()}
 _ES = re.compile(r"(?<=ss|ch|sh)es\Z|(?<=x)es\Z")
-_NAMES: Mapping[str, str] = {
-    **{other: kind.name for kind in KINDS.values() for other in kind.also},
-    "couch": "sofa",
-    "television": "tv",
-    "airplane": "plane",
-    "aeroplane": "plane",
-    "telephone": "phone",
-    "photograph": "photo",
-}
+_NAMES: Mapping[str, str] = {other: kind.name for kind in KINDS.values() for other in kind.also} | spread(
+    _TABLES["names"]
+)
 """Other names of things, in the singular."""
 
 

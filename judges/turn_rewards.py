@@ -21,9 +21,9 @@ from judges.repetition_penalty import RepetitionConfig, RepetitionPenalty
 from judges.scores import Judge, JudgeScore
 from judges.state_text.exact_judge import ExactJudge, has_rules
 from judges.state_text.tally import Tally
-from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import Representation
 from vlm_envs.trajectory import Trajectory, Turn
+from vlm_envs.validation import require
 from vlm_envs.world import SEEN
 
 Section = Literal["observation", "prediction"]
@@ -160,9 +160,8 @@ class RepetitionTerm:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues from what `state_dict` returned."""
-        self._penalties = {}
+        self._penalties = {key: RepetitionPenalty(self._config) for key in state}
         for key, history in state.items():
-            self._penalties[key] = RepetitionPenalty(self._config)
             self._penalties[key].load_state_dict(history)
 
 
@@ -193,18 +192,26 @@ def shape(
             observations and predictions are judged differently, as language models do.
 
     Raises:
-        ConfigError: Two terms share a name, or a section that a term reads has no judge.
+        ConfigError: Two terms share a name.
     """
     names = [term.name for term in terms]
-    if len(set(names)) != len(names):
-        raise ConfigError(f"Reward terms need distinct names, got {names}. Rename one with its `name` argument.")
+    require(
+        len(set(names)) == len(names),
+        f"Reward terms need distinct names, got {names}. Rename one with its `name` argument.",
+    )
     turns = [ScoredTurn(turn=turn, env_id=each.env_id) for each in trajectories for turn in each.turns]
-    all_scores = _score_sections(turns, sections_of(terms), judge_for)
-    turns = [replace(turn, scores=scores) for turn, scores in zip(turns, all_scores, strict=True)]
+    # Judges of one model ask about all texts at once.
+    asked = claims_by_judge(turns, sections_of(terms), judge_for)
+    judged = score_together([(judge, [claim for _, _, claim in claims]) for judge, claims in asked])
+    scores: list[dict[Section, JudgeScore]] = [{} for _ in turns]
+    for (_, claims), column in zip(asked, judged, strict=True):
+        for (index, section, _), score in zip(claims, column, strict=True):
+            scores[index][section] = score
+    turns = [replace(turn, scores=own) for turn, own in zip(turns, scores, strict=True)]
     columns = [term(turns) for term in terms]
     rewarded = iter(
-        replace(turn, rewards={n: c[i] if turn.available else 0.0 for n, c in zip(names, columns, strict=True)})
-        for i, turn in enumerate(turns)
+        replace(turn, rewards=dict(zip(names, rewards if turn.available else [0.0] * len(names), strict=True)))
+        for turn, *rewards in zip(turns, *columns, strict=True)
     )
     return [tuple(next(rewarded) for _ in each.turns) for each in trajectories]
 
@@ -212,19 +219,6 @@ def shape(
 def sections_of(terms: Sequence[RewardTerm]) -> list[Section]:
     """Returns the sections whose scores some terms read."""
     return sorted({section for term in terms for section in term.sections})
-
-
-def _score_sections(
-    turns: Sequence[ScoredTurn], sections: Sequence[Section], judge_for: JudgeFor | Mapping[Section, JudgeFor]
-) -> list[dict[Section, JudgeScore]]:
-    """Returns the scores of each turn's sections; judges of one model ask about all texts at once."""
-    asked = claims_by_judge(turns, sections, judge_for)
-    scores: list[dict[Section, JudgeScore]] = [{} for _ in turns]
-    judged = score_together([(judge, [claim for _, _, claim in claims]) for judge, claims in asked])
-    for (_, claims), column in zip(asked, judged, strict=True):
-        for (index, section, _), score in zip(claims, column, strict=True):
-            scores[index][section] = score
-    return scores
 
 
 def claims_by_judge(
@@ -236,18 +230,11 @@ def claims_by_judge(
         for section in sections:
             text = turn.text(section)
             if text is not None:
-                judge = _judge_finder(judge_for, section)(turn.env_id, turn.turn.info["representation"])
+                find = judge_for[section] if isinstance(judge_for, Mapping) else judge_for
+                judge = find(turn.env_id, turn.turn.info["representation"])
                 _, claims = asked.setdefault(id(judge), (judge, []))
                 claims.append((index, section, (text, turn.truth(section))))
     return list(asked.values())
-
-
-def _judge_finder(judge_for: JudgeFor | Mapping[Section, JudgeFor], section: Section) -> JudgeFor:
-    if not isinstance(judge_for, Mapping):
-        return judge_for
-    if section not in judge_for:
-        raise ConfigError(f"Reward terms read {section!r}, but judge_for has only {sorted(judge_for)}. Add its judge.")
-    return judge_for[section]
 
 
 def score_thoughts(turn: Turn) -> float | None:

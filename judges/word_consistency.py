@@ -32,6 +32,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from judges.scores import JudgeScore
+from judges.state_text.vocabulary import words_of
 from judges.statements import (
     ASKING,
     DECIMAL,
@@ -76,10 +77,10 @@ _SHORT_TEXT = re.compile(r"\b[A-Z]{2}\b")
 _READS = dict.fromkeys(("says", "reads", "displays"), "shows")
 """Verbs for what a clock or a sign shows."""
 _DIGITS = {word: str(number) for number, word in enumerate(SMALL_NUMBERS) if word != "one"}
-_COMMON = frozenset(
-    "the and are was were there this that these those which what with within for from has have had its his her one "  # noqa: SIM905
+_COMMON = words_of(
+    "the and are was were there this that these those which what with within for from has have had its his her one "
     "box boxes picture image shown see seen look looks looking settles question answer therefore because here "
-    "can count counted total see sees notice find you".split()
+    "can count counted total see sees notice find you"
 )
 
 
@@ -254,7 +255,7 @@ def _says(claims: Statements, denial: Clause) -> bool:
     )
 
 
-_DOUBT = UNSAID | frozenset("suppose imagine assume guess unless either wonder".split())  # noqa: SIM905
+_DOUBT = UNSAID | words_of("suppose imagine assume guess unless either wonder")
 _ANY_WORD = re.compile(r"[^\W_]+")
 ALTERNATIVES = re.compile(r"(?<!more )\bor\b(?! (?:so|more|less|fewer|at least|at most)\b)", re.IGNORECASE)
 """An "or" between alternatives, unlike those of rough numbers: "three or so"."""
@@ -344,21 +345,17 @@ _READING = re.compile(
     rf"(?P<value>{_TIME}|{_QUOTED}|{_CAPITALS}|(?P<plain>{_PLAIN}))(?! ?(?:in the (?:first|second|last)|or\b))"
 )
 _SAYS = re.compile(r"\b(?:[Ss]ays?|[Rr]eads?|saying|reading)\b")
-_BEARS_TEXT = frozenset(
-    "sign label board billboard banner poster plate sticker note text caption title headline button placard "  # noqa: SIM905
-    "signboard".split()
+_BEARS_TEXT = words_of(
+    "sign label board billboard banner poster plate sticker note text caption title headline button placard signboard"
 )
-_NO_TEXT = frozenset("something that so it what this to how".split())  # noqa: SIM905
+_NO_TEXT = words_of("something that so it what this to how")
 """What may follow "says" without being the text."""
-_TOLD_APART = frozenset(
-    "other another first second third last left right top bottom upper lower not never no might may could does do "  # noqa: SIM905
-    "did if whether perhaps probably".split()
+_TOLD_APART = words_of(
+    "other another first second third last left right top bottom upper lower not never no might may could does do "
+    "did if whether perhaps probably"
 )
 """Words that tell a thing from another of its name, and that leave open what it shows."""
-_NOT_SAID = frozenset(
-    "if whether might may maybe perhaps possibly could would not never no wrong false untrue first later then "  # noqa: SIM905
-    "earlier before after once".split()
-)
+_NOT_SAID = UNSAID | words_of("not never no wrong false untrue first later then earlier before after once")
 """In a sentence with one of these a thing may well show something else, or at another moment."""
 _ENDS = re.compile(r"[.!?\n]")
 _HANGS_ON = re.compile(rf"\b{_PREPOSITION}\s\Z", re.IGNORECASE)
@@ -383,15 +380,11 @@ class Reading:
     is_the_one: bool
 
 
-def readings(text: str) -> tuple[Reading, ...]:
-    """Returns what a text says that things show or say, in order; "it" is the thing read before, if none is between.
+def readings(text: str) -> Iterator[Reading]:
+    """Yields what a text says that things show or say, in order; "it" is the thing read before, if none is between.
 
     Sentences that ask, doubt, deny or tell of several moments say nothing.
     """
-    return tuple(_readings(text))
-
-
-def _readings(text: str) -> Iterator[Reading]:
     thing, is_the_one, end = "", False, 0
     for match in _READING.finditer(text):
         between, end = text[end : match.start()], match.end()
@@ -450,10 +443,10 @@ def two_readings(text: str) -> str | None:
     return None
 
 
-def _by_thing(found: Iterator[Reading] | tuple[Reading, ...]) -> dict[str, set[str]]:
-    values: dict[str, set[str]] = {}
+def _by_thing(found: Iterable[Reading]) -> dict[str, set[str]]:
+    values: dict[str, set[str]] = defaultdict(set)
     for each in found:
-        values.setdefault(each.thing, set()).add(each.value)
+        values[each.thing].add(each.value)
     return values
 
 

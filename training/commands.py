@@ -7,10 +7,11 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from training.checkpoints.checkpoint_files import LATEST, has_checkpoint, is_in_cold_start, num_iterations_done
 from training.cold_start.cold_start_options import (
@@ -20,7 +21,7 @@ from training.cold_start.cold_start_options import (
     require_free,
     start_directory,
 )
-from training.config.processes import process_rank
+from training.config.processes import print_on_main, process_rank
 from training.config.resume import (
     check_length,
     check_same_run,
@@ -47,7 +48,7 @@ from training.memory_plan.plan_command import run_plan
 from training.pools.pool_command import pool_to_draw, require_pools
 from training.preflight import checked, ready
 from training.preflight_judges import endpoints_of, require_answers
-from training.recipes.listing import recipe_lines, usage_lines
+from training.recipes.listing import recipe_lines
 from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
 from training.recipes.tiny import name_for
 from training.run_options import CURATION_OPTIONS, Recipe, configured, find_recipe, option_value, recipe_word
@@ -67,6 +68,7 @@ from vlm_envs.registration import ADAPT
 from vlm_envs.requirements import missing_package_message
 from vlm_envs.validation import did_you_mean, fields_named, require
 
+_Tuning = TypeVar("_Tuning", SFTConfig, UpscalerConfig)
 _TOLD_WITHIN_S = 5.0
 
 
@@ -83,17 +85,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         waits for a short step to be finished, and 143 where it ends at once.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    name, rest = (words[0], words[1:]) if words else ("--help", [])
+    name, rest = (words[0], words[1:]) if words else ("", [])
     try:
-        if name == "sweep":
-            raise ConfigError(
-                "There is no command 'sweep' any more. Experiments are: python -m benchmarks experiment NAME. Tables "
-                "of the sweep are in docs/research/paper-runs.md, with the commit whose code made them."
-            )
         if name in COMMANDS:
             COMMANDS[name](rest)
-        elif asks_for_help([name]):
-            print("\n".join(usage_lines()))
         else:
             recipe, options = find_recipe(words)
             if recipe is None:
@@ -118,7 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader, `head` for instance, has seen enough; without this Python complains again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (VLMEnvsError, RunDataError, ValueError, FileNotFoundError, FileExistsError) as error:
-        _let_the_main_process_tell()
+        if process_rank() > 0:  # whose launcher ends it meanwhile if the main process has found and told the same
+            time.sleep(_TOLD_WITHIN_S)
         if process_rank() == 0 or not isinstance(error, PeerError):
             tell(error)
         return 2
@@ -130,12 +126,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(str(interrupt) or "Stopped at once.", file=sys.stderr)
         return 128 + (signal.SIGTERM if isinstance(interrupt, TerminatedError) else signal.SIGINT)
     return 0
-
-
-def _let_the_main_process_tell() -> None:
-    """Waits in any other process, whose launcher ends it meanwhile if the main one has found the same and told it."""
-    if process_rank() > 0:
-        time.sleep(_TOLD_WITHIN_S)
 
 
 def _run_recipe(recipe: Recipe, words: list[str]) -> None:
@@ -171,14 +161,14 @@ def _train(recipe: Recipe, words: Sequence[str], config: RunConfig, *, resume: b
     with fields_named(option_names(RunConfig)):
         config = checked(config, resume=resume)
     _tell_run(recipe, config, taken)
-    from training.run import train_checked  # Only now: a mistake on the command line need not wait for torch.
+    from training.run import trained  # Only now: a mistake on the command line need not wait for torch.
 
     default = recipe.config()
     with (
         fields_named(option_names(RunConfig)),
         going_on_by(recipe.as_words, config, name=default.name, output=default.output),
     ):
-        train_checked(config, resume=resume)
+        trained(config, resume=resume)
 
 
 def _run_stages(recipe: Recipe, made: StagesConfig, words: list[str]) -> None:
@@ -250,6 +240,19 @@ def _free_name(config: RunConfig | SFTConfig | UpscalerConfig) -> str:
     return next(name for name, run in runs if not has_checkpoint(run / LATEST) and not is_in_cold_start(run))
 
 
+@contextmanager
+def _named(command: str, words: Sequence[str], config: _Tuning, resume: bool) -> Iterator[tuple[_Tuning, bool]]:
+    """Gives the run of a command a free name unless it is named or resumed; errors name its options."""
+    kind = type(config)
+    if not resume and option_value(words, "--name") is None:
+        config = replace(config, name=_free_name(config))
+    with (
+        fields_named(option_names(kind)),
+        going_on_by([command], config, name=kind.name, output=kind.output),
+    ):
+        yield config, resume
+
+
 def _cold_start(words: list[str]) -> None:
     if asks_for_help(words[:1]):
         with readable():
@@ -259,8 +262,7 @@ def _cold_start(words: list[str]) -> None:
     directory = start_directory(config, is_named=option_value(words, "--name") is not None)
     of_pools = require_pools(config.worlds)
     config, told = ready(config, imitates=True)
-    told = [*of_pools, *told]
-    print(*told, sep="\n", end="\n" if told else "")
+    print_on_main([*of_pools, *told])
     from training.cold_start.cold_start_loop import make_cold_start
     from training.loop.interrupts import prepare
 
@@ -273,29 +275,16 @@ def _cold_start(words: list[str]) -> None:
 
 
 def _sft(words: list[str]) -> None:
-    config, resume = sft_options(words)
-    if not resume and option_value(words, "--name") is None:
-        config = replace(config, name=_free_name(config))
-    with (
-        fields_named(option_names(SFTConfig)),
-        going_on_by(["sft"], config, name=SFTConfig.name, output=SFTConfig.output),
-    ):
+    with _named("sft", words, *sft_options(words)) as (config, resume):
         require_one_process()
-        told = check_fine_tuning(config, resume=resume)
-        print(*told, sep="\n", end="\n" if told else "")
-        from training.sft.sft_loop import fine_tune_checked
+        print_on_main(check_fine_tuning(config, resume=resume))
+        from training.sft.sft_loop import fine_tuned
 
-        fine_tune_checked(config, resume=resume)
+        fine_tuned(config, resume=resume)
 
 
 def _upscaler(words: list[str]) -> None:
-    config, resume = upscaler_options(words)
-    if not resume and option_value(words, "--name") is None:
-        config = replace(config, name=_free_name(config))
-    with (
-        fields_named(option_names(UpscalerConfig)),
-        going_on_by(["upscaler"], config, name=UpscalerConfig.name, output=UpscalerConfig.output),
-    ):
+    with _named("upscaler", words, *upscaler_options(words)) as (config, resume):
         check_upscaler(config, resume=resume)
         from training.upscaler.upscaler_loop import train_upscaler
 
@@ -309,8 +298,7 @@ def _curate(words: list[str]) -> None:
     config = curation_options(words, program)
     with fields_named(option_names(CurateConfig)):
         require_teachable(config)
-        told = notes_on(config)
-        print(*told, sep="\n", end="\n" if told else "")
+        print_on_main(notes_on(config))
         require_answers(endpoints_of(config))
         # Only now: a mistake in an option need not wait for torch
         from training.curation.curation_loop import make_data_set
@@ -324,8 +312,8 @@ def _curate(words: list[str]) -> None:
     print(f"Data set: {directory}")
     if not result.total.num_kept:
         raise NothingCuratedError(
-            f"{directory} is empty, as nothing is good enough to imitate; passed over: {result.total.losses}. Ask more "
-            "questions (--num-samples), lower --threshold, or choose another --expert, and another --name."
+            f"{directory} is empty, as nothing is good enough to imitate. Ask more questions (--num-samples), lower "
+            "--threshold, or choose another --expert, and another --name."
         )
     print(
         f"Train on it: python -m training sft --model DIR --data {directory}\n"
@@ -359,7 +347,7 @@ def _pool(words: list[str]) -> None:
         print(f"{spec.env_id} has no more: {config.num_samples} levels were asked for.")
     print(drawn)
     print(f"Pool: {config.out}")
-    print(f"Train on it: python -m training {trained_on}")
+    print(f"Train on it, with the same options of the world: python -m training {trained_on}")
 
 
 def _list(words: list[str]) -> None:

@@ -67,18 +67,12 @@ def why_lost(episodes: Sequence[Trajectory | None], *, of: int) -> str:
         episodes: Those that were lost; None for one that was never begun.
         of: How many episodes there were.
     """
-    unanswered = [each for each in episodes if each is not None and each.turns[-1].stop_reason == "error"]
-    if unanswered and len(unanswered) == len(episodes):
-        return (
-            f"the responses of {len(unanswered)} of {of} episodes could not be had. The last reason: "
-            f"{failure_of(unanswered[-1]).rstrip('.')}. Look after what samples them"
-        )
-    reason = next((failure_of(each).rstrip(".") for each in reversed(episodes) if each is not None), "")
-    on_ray = (
-        ", and after Ray's cluster: a machine of it that is gone takes its workers along" if "ray " in reason else ""
-    )
+    begun = [episode for episode in episodes if episode is not None]
+    reason = failure_of(begun[-1]).rstrip(".") if begun else ""
+    if len(begun) == len(episodes) and all(episode.turns[-1].stop_reason == "error" for episode in begun):
+        return f"the responses of {len(begun)} of {of} episodes failed. The last reason: {reason}"
     return (
-        f"the workers of {len(episodes)} of {of} episodes were lost, although they were started anew. The warnings "
-        f"above say how.{reason and f' The last reason: {reason}.'} Look after the worlds' engines and the machine's "
-        f"memory{on_ray}"
+        f"the workers of {len(episodes)} of {of} episodes were lost, although they were restarted. The warnings above "
+        f"say how.{reason and f' The last reason: {reason}.'} Check the worlds' engines, the machine's memory, and the "
+        "machines of a Ray cluster"
     )

@@ -9,7 +9,7 @@ import importlib
 import importlib.util
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -23,11 +23,10 @@ from training.checkpoints.checkpoint_files import (
     has_checkpoint,
     is_in_cold_start,
     model_directory,
-    provenance_of,
     require_run_state,
 )
-from training.config.judge_config import JudgeConfig
-from training.config.processes import num_processes, process_rank, require_engine
+from training.cold_start.cold_start_config import ColdStartConfig
+from training.config.processes import num_processes, print_on_main, require_engine
 from training.config.resume import check_same_run
 from training.config.run_config import RunConfig
 from training.config.saved_config import require_writable
@@ -113,8 +112,7 @@ def checked(config: RunConfig, *, resume: bool) -> RunConfig:
     """
     config, told = tried(config, resume=resume)
     require_answers(endpoints_of(config))
-    if process_rank() == 0:
-        print(*told, sep="\n", end="\n" if told else "")
+    print_on_main(told)
     return config
 
 
@@ -206,15 +204,6 @@ def _facts_of_place(number: int, spec: WorldSpec) -> WorldFacts:
         ) from error
 
 
-def _unfinished(start: str) -> list[str]:
-    """Returns a line if a model is of a cold start that was interrupted, which its name does not say."""
-    made_from = provenance_of(start) or {}
-    done, steps = made_from.get("num_steps_done"), (made_from.get("cold_start") or {}).get("num_steps")
-    if not isinstance(done, int) or not isinstance(steps, int) or done >= steps:
-        return []
-    return [f"{start} is of a cold start that was interrupted after {done:,} of {steps:,} steps."]
-
-
 def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     """Returns a configuration with which a run can start, after trying what it needs.
 
@@ -231,49 +220,53 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     check_judges(config.judge)
     facts = [_facts_of_place(number, spec) for number, spec in enumerate(config.worlds)]
     require_judged_texts(config.judge, config.worlds, [each.representation for each in facts])
-    start, unfinished = config.cold_start.start_from if imitates else config.model, list[str]()
+    start = config.cold_start.start_from if imitates else config.model
     if start is not None:
         _require_contexts(config, start, [each.observation for each in facts])
-        unfinished = _unfinished(start)
     inert = warning_of(settings_without_effect(config))
     config, told = without_judges(config)
-    told = [*inert, *unfinished, *told]
+    told = [*inert, *told]
     samples = zip(world_names(config.worlds), [each.sample_id for each in facts], strict=True)
-    told += unjudged_terms(config.judge.reward, config.judge.verifier, [*samples], reward_set=_reward_set(config.judge))
+    reward_set = field_name(config.judge, "reward_settings")
+    reward_set = reward_set if reward_set.startswith("--") else "--judge.reward-set"
+    told += unjudged_terms(config.judge.reward, config.judge.verifier, [*samples], reward_set=reward_set)
     if imitates:
         _require_expert(config, facts)
         if config.cold_start.start_from is not None:
             require_checkpoint(model_directory(config.cold_start.start_from))
-        if config.cold_start.suboptimal_rate and not any(each.has_suboptimal_planner for each in facts):
-            config = replace(config, cold_start=replace(config.cold_start, suboptimal_rate=0.0))
-            told.append("Left out: --cold-start.suboptimal-rate, for no world here has a suboptimal_plan.")
-        if config.cold_start.tells_plan and not any(each.has_intention for each in facts):
-            config = replace(config, cold_start=replace(config.cold_start, tells_plan=False))
-            told.append("Left out: --cold-start.tells-plan, for no world here has an intention to tell.")
-        for number, (spec, known) in enumerate(zip(config.worlds, facts, strict=True)):
-            if spec.cold_start_suboptimal_rate and not known.has_suboptimal_planner:
-                worlds = list(config.worlds)
-                worlds[number] = replace(spec, cold_start_suboptimal_rate=0.0)
-                config = replace(config, worlds=tuple(worlds))
-                option = f"--worlds.{number}.cold-start-suboptimal-rate"
-                told.append(f"Left out: {option}, for {spec.env_id} has no suboptimal_plan.")
+        config, left_out = _without_missing_plans(config, facts)
+        told += left_out
     return config, told
+
+
+def _without_missing_plans(config: RunConfig, facts: Sequence[WorldFacts]) -> tuple[RunConfig, list[str]]:
+    """Returns a configuration whose cold start asks for no plans that its worlds do not have, and what is left out."""
+    told = []
+    for name, has, what in (
+        ("suboptimal_rate", "has_suboptimal_planner", "a suboptimal_plan"),
+        ("tells_plan", "has_intention", "an intention to tell"),
+    ):
+        if getattr(config.cold_start, name) and not any(getattr(known, has) for known in facts):
+            default = {name: getattr(ColdStartConfig, name)}
+            config = replace(config, cold_start=replace(config.cold_start, **default))
+            told.append(f"Left out: --cold-start.{name.replace('_', '-')}, for no world here has {what}.")
+    worlds = list(config.worlds)
+    for number, (spec, known) in enumerate(zip(config.worlds, facts, strict=True)):
+        if spec.cold_start_suboptimal_rate and not known.has_suboptimal_planner:
+            worlds[number] = replace(spec, cold_start_suboptimal_rate=0.0)
+            option = f"--worlds.{number}.cold-start-suboptimal-rate"
+            told.append(f"Left out: {option}, for {spec.env_id} has no suboptimal_plan.")
+    return replace(config, worlds=tuple(worlds)), told
 
 
 def _require_contexts(config: RunConfig, start: str, observations: Sequence[Observation]) -> None:
     """Refuses worlds whose first observation leaves no room for a response, in training or in an evaluation."""
     require_context(start, observations, config.sampling)
-    if config.eval_sampling.max_new_tokens is None:
-        return
-    names = {each.name: field_name(config.sampling, each.name) for each in fields(SamplingConfig)}
-    names["max_new_tokens"] = field_name(config.eval_sampling, "max_new_tokens")
-    with fields_named({SamplingConfig: names}):
-        require_context(start, observations, config.evaluated_sampling)
-
-
-def _reward_set(judge: JudgeConfig) -> str:
-    option = field_name(judge, "reward_settings")
-    return option if option.startswith("--") else "--judge.reward-set"
+    if config.eval_sampling.max_new_tokens is not None:
+        names = {each.name: field_name(config.sampling, each.name) for each in fields(SamplingConfig)}
+        names["max_new_tokens"] = field_name(config.eval_sampling, "max_new_tokens")
+        with fields_named({SamplingConfig: names}):
+            require_context(start, observations, config.evaluated_sampling)
 
 
 def _require_expert(config: RunConfig, facts: Sequence[WorldFacts]) -> None:
@@ -331,17 +324,14 @@ def require_levels(config: RunConfig) -> None:
     needed = {"train": True, "val": is_validated, "test": config.num_eval_episodes > 0}
     for spec in config.worlds:
         for split in (split for split, is_needed in needed.items() if is_needed and not spec.has_level(split)):
+            kwargs, train_on_all = spec.kwargs, bool(spec.kwargs.get("train_on_all"))
+            remedy = remedy_of(kwargs.get("dataset"), kwargs.get("is_benchmark"), train_on_all=train_on_all)
             raise ConfigError(
                 f"The data of {spec.env_id} ({spec.kwargs.get('dataset', 'its source')}) have no level of split "
                 f"{split!r}, which this run needs. "
-                f"{_remedy(spec.kwargs)} Or ask for 0 episodes where a split is not there (--num-val-episodes 0, "
+                f"{remedy} Or ask for 0 episodes where a split is not there (--num-val-episodes 0, "
                 "--num-eval-episodes 0)."
             )
-
-
-def _remedy(kwargs: Mapping[str, Any]) -> str:
-    train_on_all = bool(kwargs.get("train_on_all"))
-    return remedy_of(kwargs.get("dataset"), kwargs.get("is_benchmark"), train_on_all=train_on_all)
 
 
 def require_context(model: str, observations: Sequence[Observation], sampling: SamplingConfig) -> None:
@@ -384,16 +374,10 @@ def require_start(model: str, *, besides: str = "") -> None:
     try:
         require_weights(require_checkpoint(model_directory(model)))
     except FileNotFoundError as error:
-        maker = _maker_of(model)
-        first = f"Run `{maker}` first, which makes it, or name" if maker else "Name"
+        parts = Path(model).parts
+        is_of_recipe = len(parts) > 2 and parts[0] == _OUTPUT and parts[1] in RECIPES | STAGED_RECIPES
+        first = f"Run `python -m training {parts[1]}` first, which makes it, or name" if is_of_recipe else "Name"
         raise FileNotFoundError(f"{error} {first} yours with --model DIR{besides}.") from error
-
-
-def _maker_of(model: str) -> str | None:
-    """Returns the command whose run has a model, where that is a recipe that ships; None for any other."""
-    parts = Path(model).parts
-    is_of_a_recipe = len(parts) > 2 and parts[0] == _OUTPUT and parts[1] in RECIPES | STAGED_RECIPES
-    return f"python -m training {parts[1]}" if is_of_a_recipe else None
 
 
 def require_peft(lora: LoRAConfig) -> None:
@@ -402,11 +386,8 @@ def require_peft(lora: LoRAConfig) -> None:
     Raises:
         ConfigError: If a rank is given and peft is not installed.
     """
-    if lora.rank is not None and importlib.util.find_spec("peft") is None:
-        raise ConfigError(
-            f"--lora.rank {lora.rank} needs the package peft, which is not installed. Install it: "
-            f"{install_command('scale')}; or train the weights themselves: --lora.rank None."
-        )
+    if lora.rank is not None:
+        _require_package("peft", f"--lora.rank {lora.rank}", install_command("scale"))
 
 
 def require_attention(memory: MemoryConfig) -> None:
@@ -415,11 +396,17 @@ def require_attention(memory: MemoryConfig) -> None:
     Raises:
         ConfigError: If it is asked for and flash-attn is not installed.
     """
-    if memory.attention == "flash_attention_2" and importlib.util.find_spec("flash_attn") is None:
-        raise ConfigError(
-            "--memory.attention flash_attention_2 needs the package flash-attn, which is not installed. Install it: "
-            "pip install flash-attn --no-build-isolation; or leave the choice to transformers: --memory.attention None."
+    if memory.attention == "flash_attention_2":
+        _require_package(
+            "flash_attn", "--memory.attention flash_attention_2", "pip install flash-attn --no-build-isolation"
         )
+
+
+def _require_package(name: str, option: str, install: str) -> None:
+    require(
+        importlib.util.find_spec(name) is not None,
+        f"{option} needs the package {name}, which is not installed. Install it: {install}; or leave the option out.",
+    )
 
 
 def require_sampler(config: RunConfig) -> None:
@@ -439,7 +426,7 @@ def require_sampler(config: RunConfig) -> None:
     )
     if config.vllm.url is None:
         require_vllm()
-    if config.vllm.url is not None or config.vllm.process == "own":
+    else:
         require_msgpack()
 
 
@@ -454,11 +441,7 @@ def require_wandb(project: str | None) -> None:
     """
     if project is None:
         return
-    if importlib.util.find_spec("wandb") is None:
-        raise ConfigError(
-            f"--wandb-project {project} needs the package wandb, which is not installed. Install it: "
-            f"{install_command('wandb')}; or leave the option out, TensorBoard is written anyway."
-        )
+    _require_package("wandb", f"--wandb-project {project}", install_command("wandb"))
     wandb = import_wandb()
     try:
         if wandb.setup().settings.mode not in _WITHOUT_LOGIN:

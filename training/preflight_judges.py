@@ -7,7 +7,7 @@ ablation, which the user has to know.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,13 @@ from agents.registry import entry_of, make_agent, require_agent
 from judges.episode_rewards.episode_reward import EpisodeReward
 from judges.episode_rewards.exact_models import is_generated_sample
 from judges.episode_rewards.judge_models import JudgeModels, Model
-from judges.episode_rewards.reward_registry import episode_reward
 from judges.state_text.exact_judge import has_rules
 from training.config.judge_config import JudgeConfig, VerifierConfig
 from training.config.processes import process_rank
 from training.config.run_config import RunConfig
 from training.config.world_spec import WorldSpec, world_names
 from training.curation.curation_config import CurateConfig, PairsConfig
+from training.sft.sft_config import SFTConfig
 from training.stages.stages_config import StageRun
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import Representation
@@ -79,36 +79,28 @@ def require_answer_judge(config: JudgeConfig, specs: Sequence[WorldSpec], *, opt
 def without_judges(config: RunConfig) -> tuple[RunConfig, list[str]]:
     """Returns a configuration without the turn judges where no world has rules to judge by, and what is left out.
 
-    A world without rules beside one that has them is paid by its own reward alone; the scorer leaves it out. Of that
-    only those are told who chose a weight: the default ones are paid wherever there are rules. A language model that
-    judges turns is left out, too.
+    A world without rules beside one that has them is paid by its own reward alone; the scorer leaves it out. This is
+    reported only to users who chose a weight: the default ones are paid wherever there are rules. A language model
+    that judges turns is left out, too.
     """
-    unjudged = [
-        name for spec, name in zip(config.worlds, world_names(config.worlds), strict=True) if not has_rules(spec.env_id)
-    ]
-    names = ("grounding_weight", "worldmodeling_weight", "repetition_penalty")
-    in_use = [name for name in names if getattr(config.judge, name) > 0]
-    if not unjudged or not in_use:
-        return config, []
-    if len(unjudged) < len(config.worlds):
-        chosen = [name for name in in_use if getattr(config.judge, name) != getattr(JudgeConfig, name)]
-        return config, _left_out(chosen, unjudged) if chosen else []
+    names = zip(config.worlds, world_names(config.worlds), strict=True)
+    unjudged = [name for spec, name in names if not has_rules(spec.env_id)]
     judge = config.judge
-    if config.judge.method != "exact" and config.judge.reward is None:
-        judge = replace(judge, method="exact", endpoint=None, in_evaluations=False)
-        return _silenced(config, judge), _left_out(in_use, unjudged, f"--judge.method {config.judge.method}")
-    return _silenced(config, judge), _left_out(in_use, unjudged)
-
-
-def _silenced(config: RunConfig, judge: JudgeConfig) -> RunConfig:
-    """Returns a configuration with a judge of no turn."""
-    judge = replace(judge, grounding_weight=0.0, worldmodeling_weight=0.0, repetition_penalty=0.0)
-    return replace(config, judge=judge)
-
-
-def _left_out(weights: Sequence[str], unjudged: Sequence[str], *others: str) -> list[str]:
-    flags = ", ".join((*others, *(f"--judge.{name.replace('_', '-')}" for name in weights)))
-    return [f"Left out: {flags}, for there are no rules to judge {', '.join(unjudged)} by; their own rewards count."]
+    weights = [
+        name for name in ("grounding_weight", "worldmodeling_weight", "repetition_penalty") if getattr(judge, name)
+    ]
+    if len(unjudged) < len(config.worlds):
+        weights = [name for name in weights if getattr(judge, name) != getattr(JudgeConfig, name)]
+    if not unjudged or not weights:
+        return config, []
+    flags = [f"--judge.{name.replace('_', '-')}" for name in weights]
+    if len(unjudged) == len(config.worlds):
+        if judge.method != "exact" and judge.reward is None:
+            flags.insert(0, f"--judge.method {judge.method}")
+            judge = replace(judge, method="exact", endpoint=None, in_evaluations=False)
+        judge = replace(judge, grounding_weight=0.0, worldmodeling_weight=0.0, repetition_penalty=0.0)
+    told = f"Left out: {', '.join(flags)}, for there are no rules to judge {', '.join(unjudged)} by"
+    return replace(config, judge=judge), [f"{told}; their own rewards count."]
 
 
 def require_judged_texts(
@@ -142,26 +134,11 @@ def require_judged_texts(
             ) from error
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Term:
-    """A term, and what would judge it.
-
-    Attributes:
-        weight: Setting of a reward that it is weighted by.
-        what: What it is about.
-        fields: Of the verifier, that name the models that judge it.
-    """
-
-    weight: str
-    what: str
-    fields: tuple[str, ...]
-
-
-_TERMS: dict[Model, _Term] = {
-    "likelihoods": _Term(weight="reasoning_weight", what="reasoning", fields=("likelihood",)),
-    "masks": _Term(weight="grounding_weight", what="grounding", fields=("detector", "segmenter")),
+_TERMS: dict[Model, tuple[str, tuple[str, ...]]] = {
+    "likelihoods": ("reasoning", ("likelihood",)),
+    "masks": ("grounding", ("detector", "segmenter")),
 }
-"""By the model that a reward asks about it."""
+"""Terms of rewards by the model that judges them, each with the verifier's fields that name such models."""
 
 
 def unjudged_terms(
@@ -171,76 +148,28 @@ def unjudged_terms(
     *,
     reward_set: str,
 ) -> list[str]:
-    """Returns a line for each term of a reward that nothing can judge, and one for an ablation that changes nothing.
+    """Returns a line for each term of a reward that nothing can judge in some of the worlds.
 
     Args:
         reward: With its settings; None for none.
         verifier: The models there are.
-        worlds: What each is called, with an id of its samples; None for one that asks no questions.
+        worlds: The name of each, with an id of its samples; None for one that asks no questions.
         reward_set: The option by which the reward's settings are set.
     """
-    if reward is None:
-        return []
     told = []
-    for model, term in _TERMS.items():
-        names = _unjudged_in(model, verifier, worlds)
-        if model in reward.models and names:
-            told.append(_of_weighted(reward, term, verifier, names, worlds, reward_set))
-    return [*told, *_of_ablation(reward, verifier, worlds)]
-
-
-def _unjudged_in(model: Model, verifier: VerifierConfig, worlds: Sequence[tuple[str, str | None]]) -> list[str]:
-    """Returns the worlds in which nothing judges what a model would."""
-    if any(getattr(verifier, name) is not None for name in _TERMS[model].fields):
-        return []
-    is_exact = {name: model == "masks" and is_generated_sample(sample or "") for name, sample in worlds}
-    return [name for name, exact in is_exact.items() if not exact]
-
-
-def _of_weighted(
-    reward: EpisodeReward,
-    term: _Term,
-    verifier: VerifierConfig,
-    names: Sequence[str],
-    worlds: Sequence[tuple[str, str | None]],
-    reward_set: str,
-) -> str:
-    weight = getattr(reward.settings, term.weight, None)
-    has = f"has {term.weight} {weight:g}" if weight is not None else f"rewards {term.what}"
-    where = "here" if len(names) == len(worlds) else f"in {', '.join(names)}"
-    why = " on pictures that are not generated" if term.what == "grounding" else ""
-    same = (
-        f" That is the run of {reward_set} {term.weight}=0, an ablation."
-        if len(names) == len(worlds) and weight
-        else ""
-    )
-    instead = f", or leave the term out: {reward_set} {term.weight}=0" if weight and not same else ""
-    return (
-        f"Nothing judges {term.what} {where}: the reward {reward.name} {has}, and{why} only models can tell, of which "
-        f"none is named. Responses are paid for the other terms alone.{same} Name yours with "
-        f"{_options(verifier, term)}{instead}."
-    )
-
-
-def _of_ablation(
-    reward: EpisodeReward, verifier: VerifierConfig, worlds: Sequence[tuple[str, str | None]]
-) -> list[str]:
-    """Returns that what a reward leaves out would not be judged without models either; nothing where some would be."""
-    whole = episode_reward(reward.name)
-    left_out = [model for model in _TERMS if model in whole.models and model not in reward.models]
-    if not left_out or any(len(_unjudged_in(each, verifier, worlds)) < len(worlds) for each in left_out):
-        return []
-    terms = [_TERMS[each] for each in left_out]
-    zeros = " and ".join(f"{each.weight}=0" for each in terms)
-    options = " or ".join(_options(verifier, each) for each in terms)
-    return [
-        f"{zeros} differs in nothing from the whole reward of {reward.name} where no model judges "
-        f"{' and '.join(each.what for each in terms)}: compare with a run that has {options}."
-    ]
-
-
-def _options(verifier: VerifierConfig, term: _Term) -> str:
-    return " and ".join(f"{_option(verifier, name)} DIR" for name in term.fields)
+    for model, (term, fields) in _TERMS.items():
+        is_named = any(getattr(verifier, name) is not None for name in fields)
+        if reward is None or is_named or model not in reward.models:
+            continue
+        unjudged = [name for name, sample in worlds if model != "masks" or not is_generated_sample(sample or "")]
+        if unjudged:
+            models = " and ".join(f"{_option(verifier, name)} DIR" for name in fields)
+            told.append(
+                f"Nothing judges {term} in {', '.join(unjudged)}: only models can, and none is named. The reward "
+                f"{reward.name} pays there for the other terms alone, as in the ablation {reward_set} {term}_weight=0. "
+                f"Name models with {models}."
+            )
+    return told
 
 
 def _option(verifier: VerifierConfig, name: str) -> str:
@@ -303,54 +232,28 @@ def endpoints_of(run: StageRun | PairsConfig) -> list[AskedEndpoint]:
     Raises:
         ConfigError: If one cannot be asked, as it is named.
     """
-    if isinstance(run, CurateConfig):
-        return _asked(run, _of_curation(run)) if run.probe_endpoints else []
-    if isinstance(run, RunConfig) and run.probe_endpoints:
-        return _asked(run, _of_run(run))
-    if isinstance(run, PairsConfig) and run.probe_endpoints and run.asks_model:
-        return _asked(run, iter([(field_name(run, "endpoint"), run.endpoint)]))
-    return []
-
-
-def _asked(
-    run: CurateConfig | RunConfig | PairsConfig, named: Iterator[tuple[str, EndpointConfig | None]]
-) -> list[AskedEndpoint]:
+    if isinstance(run, SFTConfig) or not run.probe_endpoints:
+        return []
+    agents: list[tuple[Any, str]] = []
+    named: list[tuple[str, EndpointConfig | None]] = []
+    if isinstance(run, PairsConfig):
+        named.append((field_name(run, "endpoint"), run.endpoint if run.asks_model else None))
+    else:
+        judge, verifier = (run, run.verifier) if isinstance(run, CurateConfig) else (run.judge, run.judge.verifier)
+        if isinstance(run, CurateConfig):
+            agents += [(run, "expert"), (run.pointing, "proposer"), (run.pointing, "pointer"), (run, "judge")]
+        if isinstance(run, CurateConfig) or run.num_iterations > 0 or run.judge.in_evaluations:
+            named.append((field_name(judge, "endpoint"), judge.endpoint))
+        if verifier.workers == "local":  # other machines may reach what this one does not
+            agents.append((verifier, "pointer"))
+    for config, field in agents:
+        name, option = getattr(config, field), field_name(config, field)
+        if name is not None and name.partition(":")[0] in PROVIDERS:
+            named.append((f"{option} {name}", require_made(name, option)))
     option = field_name(run, "probe_endpoints")
     head, _, _ = option.rpartition("probe-endpoints")
     skip = f"{head}no-probe-endpoints" if head else f"{option}=False"
     return [AskedEndpoint(option=option, skip=skip, endpoint=each) for option, each in named if each is not None]
-
-
-def _of_curation(config: CurateConfig) -> Iterator[tuple[str, EndpointConfig | None]]:
-    """Yields what each model was named by, and where it is; None for one that is behind no endpoint."""
-    pointing = config.pointing
-    for option, name in (
-        (field_name(config, "expert"), config.expert),
-        (field_name(pointing, "proposer"), pointing.proposer),
-        (field_name(pointing, "pointer"), pointing.pointer),
-        (field_name(config, "judge"), config.judge),
-    ):
-        if name is not None:
-            yield f"{option} {name}", _behind(name, option)
-    yield field_name(config, "endpoint"), config.endpoint
-    yield from _of_verifier(config.verifier)
-
-
-def _of_run(config: RunConfig) -> Iterator[tuple[str, EndpointConfig | None]]:
-    if config.num_iterations > 0 or config.judge.in_evaluations:
-        yield field_name(config.judge, "endpoint"), config.judge.endpoint
-    yield from _of_verifier(config.judge.verifier)
-
-
-def _of_verifier(config: VerifierConfig) -> Iterator[tuple[str, EndpointConfig | None]]:
-    if config.pointer is not None and config.workers == "local":  # other machines may reach what this one does not
-        option = field_name(config, "pointer")
-        yield f"{option} {config.pointer}", _behind(config.pointer, option)
-
-
-def _behind(name: str, option: str) -> EndpointConfig | None:
-    """Returns where an agent is asked; None of one that is behind no endpoint, whoever looks after that."""
-    return require_made(name, option) if name.partition(":")[0] in PROVIDERS else None
 
 
 def require_answers(asked: Sequence[AskedEndpoint]) -> None:
@@ -363,16 +266,12 @@ def require_answers(asked: Sequence[AskedEndpoint]) -> None:
         return
     from agents.api.probe import faults_of  # and with it the endpoints' own packages, which take a second
 
-    dead = [
-        (each, fault) for each, fault in zip(asked, faults_of([each.endpoint for each in asked]), strict=True) if fault
-    ]
-    if not dead:
-        return
-    lines = [f"  {each}: {fault}" for each, fault in dead]
-    skips = " ".join(dict.fromkeys(each.skip for each, _ in dead))
-    models = "1 model that is" if len(dead) == 1 else f"{len(dead)} models that are"
-    raise ConfigError(
-        f"{models} to be asked behind an endpoint {'does' if len(dead) == 1 else 'do'} not answer:\n"
-        + "\n".join(lines)
-        + f"\nNothing was begun. Start or mend them; what is only started later is not asked now with {skips}"
-    )
+    faults = faults_of([each.endpoint for each in asked])
+    dead = [(each, fault) for each, fault in zip(asked, faults, strict=True) if fault]
+    if dead:
+        lines = "\n".join(f"  {each}: {fault}" for each, fault in dead)
+        skips = " ".join(dict.fromkeys(each.skip for each, _ in dead))
+        raise ConfigError(
+            f"Models that are to be asked behind an endpoint and do not answer:\n{lines}\nNothing was begun. Start or "
+            f"repair them; what is only started later is not asked now with {skips}"
+        )

@@ -60,16 +60,11 @@ def train(config: RunConfig, *, resume: bool = False) -> Path:
         ConfigError: If something it needs is not there, or, on resumption, its settings are others. Nothing is left
             behind then.
     """
-    return train_checked(checked(config, resume=resume), resume=resume)
-
-
-def train_checked(config: RunConfig, *, resume: bool = False) -> Path:
-    """Does what `train` does with a configuration that `training.preflight.checked` returned."""
-    return trained(config, resume=resume).directory
+    return trained(checked(config, resume=resume), resume=resume).directory
 
 
 def trained(config: RunConfig, *, resume: bool = False, processes: LaunchedProcesses | None = None) -> Ended:
-    """Does what `train_checked` does, and returns with the directory whether the run came to its end.
+    """Runs a configuration that `training.preflight.checked` returned; says whether the run came to its end.
 
     Args:
         config: The run.
@@ -107,7 +102,8 @@ def _started(config: RunConfig, directory: Path, engine: Engine) -> Trainer:
     loaded = load_for_training(config.model, config) if config.model else None
     writer = _first_writer(directory) if engine.rank == 0 else None
     if loaded is None:
-        _describe(writer, config)
+        if writer is not None:
+            writer.config(describe(config))
         loaded = _cold_started(config, directory / "cold_start", writer, engine)
     model = directory / "cold_start" if config.model is None else model_directory(config.model)
     engine.on_main(lambda: draw_own_pools(config, directory, model), is_long=True)
@@ -122,8 +118,8 @@ def _started(config: RunConfig, directory: Path, engine: Engine) -> Trainer:
         reference=kept,
         reference_model=None if held_to is None else _reference_model(held_to, config),
     )
-    if config.model is not None:
-        _describe(writer, config)
+    if config.model is not None and writer is not None:
+        writer.config(describe(config))
     return trainer
 
 
@@ -139,12 +135,6 @@ def _first_writer(directory: Path) -> RunWriter:
 def _keeps_its_start(config: RunConfig) -> bool:
     """Returns whether a run goes on needing another model: what it is held to, or what adapters adapt."""
     return config.has_reference or config.lora.rank is not None
-
-
-def _describe(writer: RunWriter | None, config: RunConfig) -> None:
-    """Writes a new run's configuration down, in the main process."""
-    if writer is not None:
-        writer.config(describe(config))
 
 
 def _cold_started(

@@ -16,8 +16,8 @@ from tyro.conf import FlagCreatePairsOff, arg
 from agents.api.endpoint_config import EndpointConfig
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.shipped import SHIPPED, algorithm_class, name_of
-from training.cold_start.cold_start_config import ColdStartConfig
-from training.config.processes import process_rank
+from training.config.processes import print_on_main
+from training.config.resume import saved_by
 from training.config.run_config import RunConfig
 from training.config.saved_config import unchecked
 from training.config.settings_without_effect import warning_of
@@ -32,7 +32,7 @@ from training.recipes.shipped import (
 from training.recipes.tiny import any_world
 from training.stages.stages_config import StagesConfig
 from training.world_options import ENV_ID, Training, read_world_options
-from vlm_envs.command_line import asks_for_help, parsed
+from vlm_envs.command_line import Program, asks_for_help, description_of, parsed
 from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.registration import advice_to_adapt
 from vlm_envs.user_code import fault_in_module, import_named
@@ -48,7 +48,7 @@ _ALGORITHM_HELP = (
     "that it shares with the recipe's own stay. Those of any are listed by --algorithm NAME --help."
 )
 
-_Kind = TypeVar("_Kind")
+ConfigT = TypeVar("ConfigT")
 
 _VALUES = {
     "--algorithm": f" There are {', '.join(SHIPPED)}; one of your own is MODULE:CLASS.",
@@ -154,16 +154,18 @@ class Recipe:
         return made
 
     @property
+    def _docstring(self) -> str:
+        return inspect.getdoc(self.make.func if isinstance(self.make, partial) else self.make) or ""
+
+    @property
     def title(self) -> str:
-        """The first line of what it says of itself."""
-        made = self.make.func if isinstance(self.make, partial) else self.make
-        return (inspect.getdoc(made) or "").partition("\n")[0]
+        """The first line of the function's docstring."""
+        return self._docstring.partition("\n")[0]
 
     @property
     def description(self) -> str:
-        """What it says of itself, in one paragraph; its arguments are not the user's."""
-        made = self.make.func if isinstance(self.make, partial) else self.make
-        return " ".join((inspect.getdoc(made) or "").partition("\nArgs:")[0].split())
+        """The function's docstring without its arguments, as one paragraph."""
+        return " ".join(self._docstring.partition("\nArgs:")[0].split())
 
 
 def find_recipe(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
@@ -186,16 +188,34 @@ def find_recipe(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
     whole = RECIPES | STAGED_RECIPES | STAGED_PRESETS
     if first in whole:
         return Recipe(name=first, make=whole[first]), rest
-    name, colon, behind = first.partition(":")
-    if colon and name in OF_A_WORLD:
-        return Recipe(name=first, make=partial(OF_A_WORLD[name], behind)), rest
-    if colon and name in STAGED_VARIANTS:
-        return Recipe(name=first, make=partial(STAGED_VARIANTS[name], behind)), rest
+    name, colon, variant = first.partition(":")
+    variants: dict[str, Callable[[str], RunConfig | StagesConfig]] = {**OF_A_WORLD, **STAGED_VARIANTS}
+    if colon and name in variants:
+        return Recipe(name=first, make=partial(variants[name], variant)), rest
     if ENV_ID.fullmatch(first):
         return Recipe(name=first, make=partial(any_world, first)), rest
     if adapting := advice_to_adapt(first):
         raise ConfigError(adapting)
     return None, rest
+
+
+def named_recipe(words: Sequence[str], command: str, *others: str) -> tuple[Recipe, list[str]]:
+    """Returns the recipe that the command line of another command names, and the other words.
+
+    `others` are more names that the command takes, for messages.
+
+    Raises:
+        ConfigError: If it names none, or as `find_recipe` does.
+    """
+    recipe, rest = find_recipe(words)
+    if recipe is None:
+        known = (*RECIPES, *others)
+        meant = did_you_mean(words[0], known) if words else ""
+        raise ConfigError(
+            f"{command} takes a recipe ({', '.join(known)}), a world's id or --recipe FILE.py, and its options; got "
+            f"{[*words[:1]]}.{meant}"
+        )
+    return recipe, rest
 
 
 def recipe_word(words: Sequence[str]) -> str | None:
@@ -267,42 +287,29 @@ def configured(
             the process with a message and status 2.
     """
     start = recipe.config() if default is None else default
-    named, words = take_option(words, "--algorithm")
+    named, words = take_option(_with_hyphens(words), "--algorithm")
     if named is not None:
         start = unchecked(start, algorithm=switched(start.algorithm, named))
-    _refuse_foreign_settings(start.algorithm, words)
     start, told = _fitted(start, words) if default is None else (start, [])
-    start = unchecked(start, algorithm=_with_room(start.algorithm, "--algorithm", _with_hyphens(words)))
-    start = _with_endpoint(start, words)
+    start = unchecked(start, algorithm=_with_room(start.algorithm, "--algorithm", words))
+    if start.judge.endpoint is None and asks_for_endpoint(words, "--judge.endpoint."):
+        start = unchecked(start, judge=unchecked(start.judge, endpoint=endpoint_to_fill()))
     worlds, rest = read_world_options(words, start.worlds)
-    command = "cold_start " if makes_cold_start else ""
+    main_options = COLD_START_OPTIONS if makes_cold_start else MAIN_OPTIONS
     program = Training(
-        prog=f"python -m training {command}{recipe.words}",
+        prog=f"python -m training {'cold_start ' * makes_cold_start}{recipe.words}",
         description=f"{recipe.description} {_HELP}".strip(),
-        main_options=(
-            *(COLD_START_OPTIONS if makes_cold_start else MAIN_OPTIONS),
-            *(["--algorithm."] if named else []),
-        ),
+        main_options=main_options if named is None else (*main_options, "--algorithm."),
         help_all=recipe.help_all,
     )
-    default_options = _Options(algorithm=name_of(start.algorithm), run=unchecked(start, worlds=worlds))
-    config = parsed(_Options, rest, program, default=default_options).run
-    if default is None and not makes_cold_start:  # A run that goes on is compared with what it was started with.
-        told += warning_of(_cold_start_without_effect(config, words))
-    if process_rank() == 0:
-        print(*told, sep="\n", end="\n" if told else "")
+    options = _Options(algorithm=name_of(start.algorithm), run=unchecked(start, worlds=worlds))
+    config = parsed(_Options, rest, program, default=options).run
+    if default is None and not makes_cold_start and config.model is not None:
+        # Only the command line knows: a recipe with a checkpoint has the settings of the cold start that made it
+        given = dict.fromkeys(word.partition("=")[0] for word in words if word.startswith("--cold-start."))
+        told += warning_of([f"{option} (the run starts from --model {config.model})" for option in given])
+    print_on_main(told)
     return config
-
-
-def _cold_start_option(name: str) -> str:
-    return f"--cold-start.{name.replace('_', '-')}"
-
-
-def _with_endpoint(config: RunConfig, words: Sequence[str]) -> RunConfig:
-    """Returns a configuration whose judge has an endpoint to fill in, where its options are given or asked for."""
-    if config.judge.endpoint is not None or not asks_for_endpoint(words, "--judge.endpoint."):
-        return config
-    return unchecked(config, judge=unchecked(config.judge, endpoint=endpoint_to_fill()))
 
 
 def switched(algorithm: Algorithm, name: str) -> Algorithm:
@@ -320,7 +327,7 @@ def switched(algorithm: Algorithm, name: str) -> Algorithm:
     return kind(**{name: getattr(algorithm, name) for name in shared})
 
 
-def _with_room(value: _Kind, option: str, words: Sequence[str]) -> _Kind:
+def _with_room(value: ConfigT, option: str, words: Sequence[str]) -> ConfigT:
     """Returns a dataclass with those dictionaries empty that are given anew: the parser takes pairs for no others."""
     changes: dict[str, Any] = {}
     for name, each in ((each.name, getattr(value, each.name)) for each in fields(cast(Any, value))):
@@ -332,81 +339,43 @@ def _with_room(value: _Kind, option: str, words: Sequence[str]) -> _Kind:
     return unchecked(value, **changes)
 
 
-def _refuse_foreign_settings(algorithm: Algorithm, words: Sequence[str]) -> None:
-    """Refuses settings that the algorithm does not have and others do, and an algorithm given as if it were one."""
-    own = {each.name for each in fields(algorithm)}
-    for word, after in zip(_with_hyphens(words), [*words, ""][1:], strict=True):
-        option, _, value = word.partition("=")
-        setting = option.removeprefix("--algorithm.").removeprefix("no-").partition(".")[0].replace("-", "_")
-        if option.startswith("--algorithm.") and setting not in own and (value or after) in SHIPPED:
-            raise ConfigError(f"{option} is no option. An algorithm is chosen by --algorithm {value or after}.")
-        owners = [name for name, kind in SHIPPED.items() if setting in {each.name for each in fields(kind)}]
-        if option.startswith("--algorithm.") and setting not in own and owners:
-            raise ConfigError(
-                f"{option} is a setting of {', '.join(owners)}, not of {name_of(algorithm)}. Leave it out, or take "
-                f"another algorithm: --algorithm {' or '.join(owners)}."
-            )
-
-
 def _fitted(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list[str]]:
-    """Returns a recipe with what does not fit its length taken back, and a line for each such setting.
+    """Returns a recipe shortened to a given length, and a line for each lowered setting.
 
-    Who tries a recipe for two iterations need not know how often it evaluates, nor how long its critic warms up. Who
-    asks for what does not fit is refused.
-    """
-    said = _with_hyphens(words)
-    length = option_value(said, "--num-iterations") or ""
-    num_iterations, told = int(length) if length.isdecimal() else None, []
-    evaluations, warmup = "--eval-every", "--algorithm.critic.warmup-iterations"
-    short = "{} lowered from {} to {} for this short run, even if it is extended."
-    every, algorithm = config.eval_every, config.algorithm
-    if num_iterations is not None and every >= max(1, num_iterations) and option_value(said, evaluations) is None:
-        told.append(short.format("Evaluations during training (--eval-every)", every, 0))
-        config = unchecked(config, eval_every=0)
-    num_warmup = algorithm.critic_warmup_iterations
-    if num_iterations and num_warmup >= num_iterations and option_value(said, warmup) is None:
-        told.append(short.format(f"Critic warm-up ({warmup})", num_warmup, num_iterations - 1))
-        config = unchecked(config, algorithm=algorithm.with_critic(warmup_iterations=num_iterations - 1))
-    cold_start, of_cold_start = _fitted_cold_start(config.cold_start, said)
-    return unchecked(config, cold_start=cold_start), [*told, *of_cold_start]
-
-
-def _fitted_cold_start(config: ColdStartConfig, words: Sequence[str]) -> tuple[ColdStartConfig, list[str]]:
-    """Returns a cold start whose kinds of steps fit its length, in the recipe's proportions, and what changed.
-
-    Kinds whose number of steps is given keep it.
+    Options that are given stay, and are validated later. Kinds of cold-start steps keep the recipe's proportions.
     """
     told: list[str] = []
-    num_steps = _whole(words, "--cold-start.num-steps")
-    kinds = {"num_copying_steps": "Copying steps", "num_first_turn_steps": "First-turn steps"}
-    options = {name: _cold_start_option(name) for name in kinds}
-    given = {name for name, option in options.items() if option_value(words, option) is not None}
-    room = num_steps - sum(_whole(words, options[name]) for name in given)
-    if num_steps == 0 or not 0 <= room < sum(getattr(config, name) for name in kinds.keys() - given):
-        return config, told
-    for name, kind in kinds.items():
-        before = getattr(config, name)
-        after = min(before * num_steps // max(config.num_steps, num_steps), room)
-        if name not in given and after < before:
-            told.append(f"{kind} ({options[name]}) lowered from {before} to {after} for this short cold start.")
-            config = unchecked(config, **{name: after})
-    return config, told
+    given = {word.partition("=")[0] for word in words}
+
+    def lowered(option: str, before: int, after: int) -> int:
+        told.append(f"{option} lowered from {before} to {after} for this short run, even if it is extended.")
+        return after
+
+    num_iterations = _whole(words, "--num-iterations")
+    every, warmup = config.eval_every, config.algorithm.critic_warmup_iterations
+    of_warmup = "--algorithm.critic.warmup-iterations"
+    if num_iterations is not None and every >= max(1, num_iterations) and "--eval-every" not in given:
+        config = unchecked(config, eval_every=lowered("--eval-every", every, 0))
+    if num_iterations and warmup >= num_iterations and of_warmup not in given:
+        after = lowered(of_warmup, warmup, num_iterations - 1)
+        config = unchecked(config, algorithm=config.algorithm.with_critic(warmup_iterations=after))
+    cold_start, num_steps = config.cold_start, _whole(words, "--cold-start.num-steps")
+    kinds = {name: f"--cold-start.{name.replace('_', '-')}" for name in ("num_copying_steps", "num_first_turn_steps")}
+    left = [name for name, option in kinds.items() if option not in given]
+    room = (num_steps or 0) - sum(_whole(words, option) or 0 for option in kinds.values())
+    if num_steps and 0 <= room < sum(getattr(cold_start, name) for name in left):
+        for name in left:
+            before = getattr(cold_start, name)
+            after = min(before * num_steps // max(config.cold_start.num_steps, num_steps), room)
+            if after < before:
+                cold_start = unchecked(cold_start, **{name: lowered(kinds[name], before, after)})
+    return unchecked(config, cold_start=cold_start), told
 
 
-def _whole(words: Sequence[str], option: str) -> int:
-    """Returns the whole number that an option is given, or 0."""
+def _whole(words: Sequence[str], option: str) -> int | None:
+    """Returns the whole number that an option is given; None without one."""
     value = option_value(words, option) or ""
-    return int(value) if value.isdecimal() else 0
-
-
-def _cold_start_without_effect(config: RunConfig, words: Sequence[str]) -> list[str]:
-    """Returns the cold start's options that a command line gives where none is made, each with the reason.
-
-    Only the command line knows them: a recipe with a checkpoint has the settings that its cold start was made with.
-    """
-    names = [word.partition("=")[0] for word in _with_hyphens(words)]
-    given = dict.fromkeys(name for name in names if name.startswith("--cold-start."))
-    return [f"{name} (the run starts from --model {config.model})" for name in given if config.model is not None]
+    return int(value) if value.isdecimal() else None
 
 
 def _with_hyphens(words: Sequence[str]) -> list[str]:
@@ -447,3 +416,35 @@ def endpoint_to_fill() -> EndpointConfig:
     for each in fields(EndpointConfig):
         object.__setattr__(empty, each.name, tyro.MISSING if each.default is MISSING else each.default)
     return empty
+
+
+def resumable_options(
+    command: str, kind: type[ConfigT], words: Sequence[str], *, trained_with: str, replaced: Sequence[str] = ()
+) -> tuple[ConfigT, bool]:
+    """Returns the run of a command that a command line describes, and whether it is resumed.
+
+    A resumed run keeps its own settings unless they are given.
+
+    Args:
+        command: Such as `sft`.
+        kind: Type of its configurations, with `name` and `output`.
+        words: The options.
+        trained_with: What its runs record as `trained_with`.
+        replaced: Tuples whose options replace the run's own values instead of adding to them.
+
+    Raises:
+        FileNotFoundError: If a run is to be resumed that is not there.
+        ConfigError: If an option is not known, lacks its value, or is not valid.
+    """
+    resume = "--resume" in words
+    description = f"{description_of(kind)}\n\n--resume goes on with the run of this --name, or extends it."
+    program = Program(prog=f"python -m training {command}", description=description)
+    default = None
+    if resume and not asks_for_help(words):
+        changes: dict[str, Any] = {
+            name: option_value(words, f"--{name}") or getattr(kind, name) for name in ("output", "name")
+        }
+        saved = saved_by(command, kind, Path(changes["output"]) / changes["name"], trained_with=trained_with)
+        changes |= {name: () for name in replaced if option_value(words, f"--{name}") is not None}
+        default = unchecked(saved, **changes)
+    return parsed(kind, [word for word in words if word != "--resume"], program, default=default), resume

@@ -28,7 +28,8 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
 OptionsT = TypeVar("OptionsT")
-Commands = Mapping[str, tuple[type[Any], Callable[[Any], int | None]] | str]
+Command = tuple[type[Any], Callable[[Any], int | None]]
+Commands = Mapping[str, Command | str]
 """By name what holds a command's options, whose docstring says what it does, and what runs it.
 
 Both may be named instead, as `"module:Options:run"`, to be imported only when the command is run. An options class may
@@ -43,8 +44,8 @@ class Program:
         prog: How: `python -m training frozenlake_tiny`.
         description: What it does.
         hints: Sentences on options that it does not have, by option.
-        main_options: Options that `--help` shows, as `shortened` takes them; `--help-all` shows the others, too. All if
-            empty.
+        main_options: Options that `--help` shows, where a name that ends with a dot stands for all options that begin
+            with it; `--help-all` shows the others, too. All if empty.
         help_all: Command that lists every option; empty for `prog` with `--help`, or with `--help-all` where that
             shows more.
     """
@@ -99,19 +100,16 @@ def parsed(kind: type[OptionsT], words: Sequence[str], program: Program, default
     import tyro  # which takes longer than all that `import vlm_envs` does
 
     options = option_names(kind, default=default)
-    is_short = bool(program.main_options) and HELP_ALL not in words and asks_for_help(words)
+    shown: contextlib.AbstractContextManager[None] = readable() if asks_for_help(words) else contextlib.nullcontext()
+    if program.main_options and HELP_ALL not in words and asks_for_help(words):
+        shown = _shortened(program)
     words = ["--help" if word == HELP_ALL else word for word in words]
     _refuse_unknown(words, options, program)
     _refuse_repeated(words, options)
     start: dict[str, Any] = {} if default is None else {"default": default}
     said = io.StringIO()
-    short_help = shortened(program.prog, program.description, program.main_options, program.listing)
     try:
-        with (
-            short_help if is_short else readable() if asks_for_help(words) else contextlib.nullcontext(),
-            fields_named(options),
-            contextlib.redirect_stderr(said),
-        ):
+        with shown, fields_named(options), contextlib.redirect_stderr(said):
             found: tuple[OptionsT, list[str]] = tyro.cli(
                 kind, args=words, prog=program.prog, description=program.description, return_unknown_args=True, **start
             )
@@ -143,13 +141,17 @@ def option_names(kind: type, prefix: str = "--", *, default: Any = None) -> dict
         written = getattr(hint, "__metadata__", ())  # `Annotated`, with what `tyro.conf.arg` says of the option
         name = next((each.name for each in written if getattr(each, "name", None) is not None), field)
         option = names[kind][field] = prefix + name.replace("_", "-")
-        hint = hint.__origin__ if written else hint
-        of_union = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
-        for part in (type(value),) if is_dataclass(value) else of_union:
+        for part in (type(value),) if is_dataclass(value) else _types(hint):
             if isinstance(part, type) and is_dataclass(part):
                 inner = prefix if OmitArgPrefixes in written or not name else f"{option}."
                 names |= option_names(part, inner, default=value if isinstance(value, part) else None)
     return names
+
+
+def _types(hint: Any) -> tuple[Any, ...]:
+    """Returns the types that a field may have, without what `Annotated` adds."""
+    hint = hint.__origin__ if hasattr(hint, "__metadata__") else hint
+    return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
 
 
 def run_command(prog: str, commands: Commands, words: Sequence[str] | None, *, version: str = "") -> int:
@@ -206,15 +208,13 @@ def _usage(prog: str, commands: Commands, version: str) -> list[str]:
     return [*start, *table(summaries), "", f"Options of a command: {prog} COMMAND --help"]
 
 
-def _summary_of(command: tuple[type[Any], Callable[[Any], int | None]] | str) -> str:
+def _summary_of(command: Command | str) -> str:
     if isinstance(command, str):
         return written_docstring(command.rpartition(":")[0]).partition("\n")[0]
     return description_of(command[0]).partition("\n")[0]
 
 
-def _imported(
-    command: tuple[type[Any], Callable[[Any], int | None]] | str,
-) -> tuple[type[Any], Callable[[Any], int | None]]:
+def _imported(command: Command | str) -> Command:
     if not isinstance(command, str):
         return command
     module, kind, run = command.split(":")
@@ -282,11 +282,8 @@ def _takes_all_at_once(hint: Any) -> bool:
     """Returns whether a field of this type is a tuple of any length whose option cannot be repeated."""
     from tyro.conf import UseAppendAction
 
-    if UseAppendAction in getattr(hint, "__metadata__", ()):
-        return False
-    written = hint.__origin__ if hasattr(hint, "__metadata__") else hint
-    parts = typing.get_args(written) if typing.get_origin(written) in (typing.Union, types.UnionType) else (written,)
-    return any(typing.get_origin(part) is tuple and Ellipsis in typing.get_args(part) for part in parts)
+    has_tuple = any(typing.get_origin(part) is tuple and Ellipsis in typing.get_args(part) for part in _types(hint))
+    return has_tuple and UseAppendAction not in getattr(hint, "__metadata__", ())
 
 
 def _positive(name: str) -> str:
@@ -316,27 +313,22 @@ def asks_for_help(words: Sequence[str]) -> bool:
 
 
 @contextlib.contextmanager
-def shortened(prog: str, description: str, main_options: Sequence[str], help_all: str) -> Iterator[None]:
-    """Prints the help that is asked for within the block with the main options only.
-
-    Args:
-        prog: Command that the options belong to.
-        description: What it does.
-        main_options: Options that are shown; a name that ends with a dot stands for all options that begin with it.
-        help_all: Command that lists every option.
-    """
+def _shortened(program: Program) -> Iterator[None]:
+    """Prints the help that is asked for within the block with the main options only."""
     printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed):
             yield
     except SystemExit:
         options = list(_options(printed.getvalue()))
-        prefixes = tuple(name for name in main_options if name.endswith("."))
-        shown = [(name, lines) for name, lines in options if name in main_options or name.startswith(prefixes)]
+        main = program.main_options
+        prefixes = tuple(name for name in main if name.endswith("."))
+        shown = [(name, lines) for name, lines in options if name in main or name.startswith(prefixes)]
         resume = " [--resume]" if "--resume" in dict(shown) else ""
-        print(f"usage: {prog} [--options]{resume}", "", *paragraphs(description), "", "options:", sep="\n")
+        print(f"usage: {program.prog} [--options]{resume}", "", sep="\n")
+        print(*_paragraphs(program.description), "", "options:", sep="\n")
         print(*(f"  {line}" for _, lines in shown for line in lines), sep="\n")
-        print(f"\nAll {len(options)} options: {help_all}")
+        print(f"\nAll {len(options)} options: {program.listing}")
         raise
     print(printed.getvalue(), end="")
 
@@ -349,14 +341,10 @@ def readable() -> Iterator[None]:
         with contextlib.redirect_stdout(printed):
             yield
     finally:
-        lines = [line.rstrip() for line in printed.getvalue().rstrip().splitlines()]
-        print(*(part for line in lines for part in _readable(line)), sep="\n")
-
-
-def _readable(line: str) -> list[str]:
-    if line.startswith("usage:"):
-        return wrapped_usage(line)
-    return [line] if line.startswith((" ", "│", "╭", "╰")) else wrapped(line)
+        for line in map(str.rstrip, printed.getvalue().rstrip().splitlines()):
+            is_framed = line.startswith((" ", "│", "╭", "╰"))
+            parts = wrapped_usage(line) if line.startswith("usage:") else [line] if is_framed else wrapped(line)
+            print(*parts, sep="\n")
 
 
 def wrapped_usage(text: str) -> list[str]:
@@ -369,7 +357,7 @@ def wrapped_usage(text: str) -> list[str]:
     return [line.replace("\xa0", " ") for line in wrapped(joined, indent=" " * len("usage: "))]
 
 
-def paragraphs(text: str) -> list[str]:
+def _paragraphs(text: str) -> list[str]:
     """Returns the lines of a text, each paragraph wrapped to the width of the terminal."""
     lines = [line for part in text.split("\n\n") for line in ("", *wrapped(" ".join(part.split())))]
     return lines[1:]
@@ -391,19 +379,14 @@ def _options(full: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def written_docstring(name: str) -> str:
-    """Returns the docstring of the class or function `"module:name"` without its indentation.
-
-    It is empty if there is none.
-    """
+    """Returns the docstring of the class or function `"module:name"` without its indentation; it may be empty."""
     module, _, attribute = name.partition(":")
-    for node in _statements(module):
-        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for imported in node.names:
-                if (imported.asname or imported.name) == attribute:
-                    return written_docstring(f"{node.module}:{imported.name}")
-        elif isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == attribute:
-            return ast.get_docstring(node) or ""
-    return ""
+    imports = [node for node in _statements(module) if isinstance(node, ast.ImportFrom) and not node.level]
+    for node in imports:
+        for imported in node.names:
+            if (imported.asname or imported.name) == attribute:
+                return written_docstring(f"{node.module}:{imported.name}")
+    return written_docstrings(module).get(attribute, "")
 
 
 def written_docstrings(module: str) -> dict[str, str]:

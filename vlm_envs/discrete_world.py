@@ -10,52 +10,25 @@ from __future__ import annotations
 import colorsys
 import copy
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, cast, runtime_checkable
+from typing import Any, Self
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
-from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils import RecordConstructorArgs
 
 from vlm_envs.errors import ConfigError, EpisodeOverError
-from vlm_envs.parts import Task
 from vlm_envs.trajectory import Observation
 from vlm_envs.validation import require, require_positive
 
 Picture = npt.NDArray[np.uint8]
 
 BLOCK_PX = 8
-"""Side of an action in the strip below a picture, unless told otherwise."""
-
-
-@runtime_checkable
-class Playable(Protocol):
-    """What is used of a `vlm_envs.world.World`, which itself makes these wrappers and so cannot be imported here."""
-
-    spec: EnvSpec | None
-    task: Task[Any, Any]
-    observation_space: spaces.Space[Any]
-    obs_mode: str
-    max_turns: int
-    max_actions_per_turn: int
-    format_reward: float
-
-    @property
-    def shows_several(self) -> bool:
-        """Whether observations hold several images."""
-        ...
-
-    def write_response(self, actions: Sequence[Any]) -> str:
-        """Returns the response that carries out actions."""
-        ...
-
-    def draw_levels(self, num_levels: int) -> None:
-        """Draws levels beforehand."""
-        ...
+"""Side of an action in the strip below a picture, by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,33 +46,31 @@ class Controls:
     max_actions: int
 
     @classmethod
-    def of(cls, world: Playable) -> Self:
-        """Returns a world's controls.
+    def of(cls, world: Any) -> Self:
+        """Returns the controls of a `vlm_envs.world.World`.
 
         Raises:
-            ConfigError: If its actions have no names, or it does not show one picture.
+            ConfigError: If its actions have no names, or it does not show one image.
         """
         name = type(world).__name__ if world.spec is None else world.spec.id
-        names = world.task.action_names
-        require(
-            bool(names),
-            f"{name} lists no named actions ({world.task.grammar.expected}), so it cannot be played by numbers. Worlds "
-            "that can: VLM/FrozenLake-v0, VLM/Sokoban-v0, VLM/Navigation-v0.",
-        )
-        shown = cast("spaces.Dict", world.observation_space).spaces.get("image")
-        if shown is None or shown.shape is None:
-            shows = "several pictures" if world.shows_several else f"none with obs_mode={world.obs_mode!r}"
-            raise ConfigError(f"Agents of pictures and numbers need one picture a turn; {name} shows {shows}.")
-        return cls(
-            action_names=tuple(names or ()),
-            picture_shape=shown.shape,
-            max_actions=world.max_actions_per_turn if world.task.grammar.separator else 1,
-        )
+        grammar, names = world.task.grammar, world.task.action_names
+        if not names:
+            raise ConfigError(
+                f"{name} lists no named actions ({grammar.expected}), so it has no action numbers. Worlds that have: "
+                "VLM/FrozenLake-v0, VLM/Sokoban-v0, VLM/Navigation-v0."
+            )
+        image = world.observation_space.spaces.get("image")
+        if image is None or image.shape is None:
+            shows = "several images" if world.shows_several else f"none with obs_mode={world.obs_mode!r}"
+            raise ConfigError(f"Agents of images and numbers need one image per turn; {name} shows {shows}.")
+        max_actions = world.max_actions_per_turn if grammar.separator else 1
+        return cls(action_names=tuple(names), picture_shape=image.shape, max_actions=max_actions)
 
 
-def write_named(world: Playable, names: Sequence[str]) -> str:
+def write_named(world: Any, names: Sequence[str]) -> str:
     """Returns the world's own response that carries out named actions and says nothing else."""
-    return world.write_response([world.task.grammar.parse(name) for name in names])
+    response: str = world.write_response([world.task.grammar.parse(name) for name in names])
+    return response
 
 
 def downscaled(pictures: Picture, factor: int) -> Picture:
@@ -165,32 +136,6 @@ class Seeing:
     downscale: int = 1
     block_px: int = BLOCK_PX
 
-    @classmethod
-    def of(cls, controls: Controls, *, actions_per_response: int, downscale: int, block_px: int) -> Self:
-        """Returns how a world is seen.
-
-        Raises:
-            ConfigError: If a number does not fit the world.
-        """
-        width = controls.picture_shape[1] // require_downscale(downscale, controls.picture_shape)
-        require_positive("actions_per_response", actions_per_response, maximum=controls.max_actions)
-        require_positive("block_px", block_px)
-        require(
-            actions_per_response == 1 or actions_per_response * block_px <= width,
-            f"{actions_per_response} actions of block_px={block_px} do not fit below a picture of {width} pixels.",
-        )
-        return cls(
-            num_actions=len(controls.action_names),
-            actions_per_response=actions_per_response,
-            downscale=downscale,
-            block_px=block_px,
-        )
-
-    def shape(self, picture_shape: Sequence[int]) -> tuple[int, int, int]:
-        """Returns (height, width, 3) of what is seen of a picture."""
-        strip = self.block_px if self.actions_per_response > 1 else 0
-        return picture_shape[0] // self.downscale + strip, picture_shape[1] // self.downscale, 3
-
     def shown(self, picture: Picture, plan: Sequence[int]) -> Picture:
         """Returns what is seen of a picture when a plan is under way."""
         small = downscaled(picture, self.downscale)
@@ -227,21 +172,33 @@ class DiscreteWorld(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         downscale: int = 1,
         block_px: int = BLOCK_PX,
     ) -> None:
-        given: dict[str, Any] = {
-            "actions_per_response": actions_per_response,
-            "downscale": downscale,
-            "block_px": block_px,
-        }
-        RecordConstructorArgs.__init__(self, **given)
+        RecordConstructorArgs.__init__(
+            self, actions_per_response=actions_per_response, downscale=downscale, block_px=block_px
+        )
         gym.Wrapper.__init__(self, env)
-        world = env.unwrapped
-        if not isinstance(world, Playable):
-            raise ConfigError(f"DiscreteWorld takes a world of vlm_envs; got {world}.")
-        self.controls = Controls.of(world)
-        self.seeing = Seeing.of(self.controls, **given)
-        self.observation_space = spaces.Box(0, 255, self.seeing.shape(self.controls.picture_shape), np.uint8)
+        self._world: Any = env.unwrapped
+        if not hasattr(self._world, "write_response"):
+            raise ConfigError(f"DiscreteWorld takes a world of vlm_envs; got {self._world}.")
+        self.controls = Controls.of(self._world)
+        self.seeing = Seeing(
+            num_actions=len(self.controls.action_names),
+            actions_per_response=require_positive(
+                "actions_per_response", actions_per_response, maximum=self.controls.max_actions
+            ),
+            downscale=downscale,
+            block_px=require_positive("block_px", block_px),
+        )
+        height, width, _ = self.controls.picture_shape
+        if math.gcd(height, width) % require_positive("downscale", downscale):
+            raise ConfigError(f"downscale must divide the image's sides, {height} x {width} pixels; got {downscale}.")
+        require(
+            actions_per_response == 1 or actions_per_response * block_px <= width // downscale,
+            f"{actions_per_response} actions of block_px={block_px} do not fit below an image of "
+            f"{width // downscale} pixels.",
+        )
+        shown = self.seeing.shown(np.zeros(self.controls.picture_shape, np.uint8), [])
+        self.observation_space = spaces.Box(0, 255, shown.shape, np.uint8)
         self.action_space = spaces.Discrete(self.seeing.num_actions)
-        self._world: Playable = world
         self._plan: list[int] = []
         self._shown: tuple[Picture, dict[str, Any]] | None = None
 
@@ -274,7 +231,7 @@ class DiscreteWorld(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return self.seeing.shown(observation["image"], self._plan), float(reward), terminated, truncated, info
 
 
-def discrete_world(world: Playable, *, num_levels: int | None = None) -> DiscreteWorld:
+def discrete_world(world: Any, *, num_levels: int | None = None) -> DiscreteWorld:
     """Returns a world as `gymnasium.make(env_id, action_mode="discrete")` does, which it then belongs to.
 
     A turn has one action, there are as many turns as a whole episode has actions, and the format, which the wrapper
@@ -289,20 +246,7 @@ def discrete_world(world: Playable, *, num_levels: int | None = None) -> Discret
     """
     world.max_turns, world.max_actions_per_turn = world.max_turns * world.max_actions_per_turn, 1
     world.format_reward = 0.0
-    wrapped = DiscreteWorld(cast("gym.Env[Observation, str]", world))
+    wrapped = DiscreteWorld(world)
     if num_levels is not None:
         world.draw_levels(num_levels)
     return wrapped
-
-
-def require_downscale(factor: int, picture_shape: Sequence[int]) -> int:
-    """Returns a factor that divides a picture's sides; raises `ConfigError` for any other."""
-    height, width = picture_shape[:2]
-    require_positive("downscale", factor)
-    if height % factor or width % factor:
-        fitting = [each for each in range(1, min(height, width) + 1) if not (height % each or width % each)]
-        raise ConfigError(
-            f"downscale must divide the picture's sides, {height} x {width} pixels: one of "
-            f"{', '.join(map(str, fitting))}; got {factor}."
-        )
-    return factor

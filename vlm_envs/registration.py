@@ -10,8 +10,7 @@ import importlib.util
 import inspect
 import re
 from abc import ABCMeta
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -21,7 +20,7 @@ from gymnasium.vector import VectorEnv
 
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.requirements import install_command
-from vlm_envs.user_code import import_named, lacking_methods
+from vlm_envs.user_code import import_named
 from vlm_envs.validation import did_you_mean, require, require_choice
 
 NAMESPACE = "VLM"
@@ -180,14 +179,12 @@ def registered_name(env_id: str) -> str:
         raise ConfigError(adapting)
     if name not in gym.registry:
         namespace = name.rpartition("/")[0]
-        beside = [each for each in gym.registry if each.rpartition("/")[0] == namespace]
         # Ids without module and namespace are Gymnasium's own, so they are not suggested
-        known = [*env_ids(), *(beside if colon or namespace else ())]
-        # An id is taken as it is registered: its middle alone could be several
-        whole = [each for each in [*known, *gym.registry] if each.rpartition("/")[2].rpartition("-v")[0] == name]
-        title = (whole or [name])[0].rpartition("-v")[0]
-        meant = [*[name], *[each for each in whole if each.rpartition("-v")[0] == title]][-1]  # the newest version
-        hint = did_you_mean(meant, whole or known, prefix=f"{ADAPT}:" if _is_plain_env(meant) else module + colon)
+        beside = [each for each in gym.registry if each.rpartition("/")[0] == namespace] if colon or namespace else []
+        whole = [each for each in gym.registry if each.rpartition("/")[2].rpartition("-v")[0] == name]
+        meant = max(whole, key=lambda each: (each.startswith(f"{NAMESPACE}/"), "/" not in each, each), default=name)
+        prefix = f"{ADAPT}:" if _is_plain_env(meant) else module + colon
+        hint = did_you_mean(meant, whole or [*env_ids(), *beside], prefix=prefix)
         if not hint and namespace and not colon and not name.lower().endswith(".toml"):
             hint = f" A world of your own needs its module in front, as in my_module:{name}."
         raise ConfigError(f"Unknown env {env_id!r}.{hint} List all: python -m vlm_envs list")
@@ -243,13 +240,10 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
     try:
         return gym.make(name, **kwargs)
     except TypeError as error:
-        if lacking := lacking_methods(error):
-            raise ConfigError(f"{env_id} cannot be made: {lacking}.") from error
-        if unknown := unknown_argument(error, creator_of(name), kwargs):
-            raise UnknownArgumentError(env_id, unknown) from error
+        if "abstract class" in str(error):
+            raise ConfigError(f"{env_id} cannot be made: {error}.") from error
+        _refuse_unknown_arguments(error, env_id, creator_of(name), kwargs)
         raise
-    except UnknownArgumentError as error:  # of the world's class
-        raise UnknownArgumentError(env_id, error.fault) from error
 
 
 def make_vec(env_id: str, num_envs: int = 1, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
@@ -299,22 +293,6 @@ ACTION_MODES = ("text", "discrete")
 _ADDED = ("action_mode", "num_levels")
 
 
-class UnknownArgumentError(ConfigError):
-    """A world has no argument of that name.
-
-    Args:
-        name: What cannot be made.
-        fault: The rest of the sentence, and what to do.
-    """
-
-    def __init__(self, name: str, fault: str) -> None:
-        super().__init__(f"{name} {fault}")
-        self.name, self.fault = name, fault
-
-    def __reduce__(self) -> tuple[type[UnknownArgumentError], tuple[str, str]]:
-        return type(self), (self.name, self.fault)
-
-
 class WorldType(ABCMeta):
     """The type of world classes, which gives every world the argument `action_mode`, also in `gymnasium.make`.
 
@@ -330,8 +308,7 @@ class WorldType(ABCMeta):
         """Returns the world, or the wrapper around it.
 
         Raises:
-            UnknownArgumentError: For misspelled arguments.
-            ConfigError: For `num_levels` without `action_mode="discrete"`.
+            ConfigError: For misspelled arguments, and `num_levels` without `action_mode="discrete"`.
         """
         given = {name: kwargs.pop(name) for name in _ADDED if name in kwargs and name in added_arguments(cls)}
         is_discrete = require_choice("action_mode", given.get("action_mode", "text"), ACTION_MODES) == "discrete"
@@ -344,8 +321,7 @@ class WorldType(ABCMeta):
         try:
             world = super().__call__(*args, **kwargs)
         except TypeError as error:
-            if unknown := unknown_argument(error, cls, kwargs):
-                raise UnknownArgumentError(cls.__name__, unknown) from error
+            _refuse_unknown_arguments(error, cls.__name__, cls, kwargs)
             raise
         if not is_discrete:
             return world
@@ -359,23 +335,15 @@ class WorldType(ABCMeta):
         return inspect.signature(cls.__init__.__get__(object()))  # type: ignore[misc]
 
 
-def unknown_argument(error: TypeError, creator: Any, kwargs: Mapping[str, Any]) -> str | None:
-    """Returns what is wrong with a keyword argument that a creator does not have; None for other errors.
-
-    Args:
-        error: What calling the creator raised.
-        creator: A class or a function.
-        kwargs: What it was called with.
-    """
-    match = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-    name = match.group(1) if match else None
+def _refuse_unknown_arguments(error: TypeError, made: str, creator: Any, kwargs: Mapping[str, Any]) -> None:
+    """Raises `ConfigError` if a call of a creator failed because of an argument that it does not have."""
     known = [*keyword_parameters(creator), *(added_arguments(creator) if isinstance(creator, WorldType) else ())]
-    if name is None or name not in kwargs or name in known:
-        return None
-    return (
-        f"cannot be made with {name}={kwargs[name]!r}: it has no argument {name!r}.{did_you_mean(name, known)} "
-        f"It takes {', '.join(known) or 'none'}."
-    )
+    for name in kwargs:
+        if name not in known and f"unexpected keyword argument '{name}'" in str(error):
+            raise ConfigError(
+                f"{made} cannot be made with {name}={kwargs[name]!r}: it has no argument {name!r}."
+                f"{did_you_mean(name, known)} It takes {', '.join(known) or 'none'}."
+            ) from error
 
 
 def added_arguments(cls: type) -> tuple[str, ...]:
@@ -394,17 +362,14 @@ def keyword_parameters(creator: Any) -> dict[str, inspect.Parameter]:
     found: dict[str, inspect.Parameter] = {}
     for number, constructor in enumerate(filter(None, constructors)):
         parameters = [*inspect.signature(constructor).parameters.values()][isinstance(creator, type) :]  # Without self
-        keywords = {p.name: p for p in parameters if _can_be_keyword(p, is_inherited=number > 0)}
-        found |= {name: parameter for name, parameter in keywords.items() if name not in found}
+        for parameter in parameters:
+            is_required = parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.default is parameter.empty
+            is_keyword = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+            if is_keyword and not (number and is_required):
+                found.setdefault(parameter.name, parameter)
         if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters):
             break
     return found
-
-
-def _can_be_keyword(parameter: inspect.Parameter, *, is_inherited: bool) -> bool:
-    if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
-        return not (is_inherited and parameter.default is parameter.empty)
-    return parameter.kind is parameter.KEYWORD_ONLY
 
 
 def need_of(env_id: str) -> Need | None:
@@ -438,13 +403,6 @@ def packages_missing(need: Need) -> str | None:
         noun = "packages" if len(missing) > 1 else "package"
         return f"no {noun} {', '.join(missing)}. Install: {install_command(need.extra)}{besides}"
     return None
-
-
-def reasons_missing(needs: Iterable[Need]) -> dict[Need, str | None]:
-    """Returns `reason_missing` of each need; engines start side by side, which takes seconds for some."""
-    distinct = tuple(dict.fromkeys(needs))
-    with ThreadPoolExecutor(max_workers=max(1, len(distinct))) as pool:
-        return dict(zip(distinct, pool.map(reason_missing, distinct), strict=True))
 
 
 def require_available(env_id: str) -> None:

@@ -77,16 +77,11 @@ def install_command(extras: str = "") -> str:
     Args:
         extras: Names separated by commas, such as `"api,records"`; empty for the requirements of every program.
     """
-    if is_checkout():
+    project = CHECKOUT / "pyproject.toml"
+    if project.is_file() and f'name = "{DISTRIBUTION}"' in project.read_text(encoding="utf-8"):
         folder = "." if Path.cwd() == CHECKOUT else str(CHECKOUT)
         return f"pip install -e {shlex.quote(f'{folder}[{extras}]' if extras else folder)}"
     return f"pip install {' '.join(map(shlex.quote, requirements_of(extras)))}"
-
-
-def is_checkout() -> bool:
-    """Returns whether this package is part of a checkout, also of one that was installed with `pip install -e`."""
-    project = CHECKOUT / "pyproject.toml"
-    return project.is_file() and f'name = "{DISTRIBUTION}"' in project.read_text(encoding="utf-8")
 
 
 def requirements_of(extras: str = "") -> list[str]:

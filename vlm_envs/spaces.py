@@ -40,7 +40,7 @@ NO_SHARED_MEMORY = (
 
 
 class _NoShape:
-    """Stands where array spaces have a shape, and says why there is none to whoever counts on one."""
+    """Stands where array spaces have a shape; counting on one raises an error that says why there is none."""
 
     def __iter__(self) -> Iterator[int]:
         raise ConfigError(NO_ARRAYS)
@@ -56,7 +56,11 @@ class _NoShape:
 
 
 class _WithoutShape(spaces.Space[T]):
-    """A space whose elements no array holds."""
+    """A space whose elements no array holds. Spaces of one type and equal limits are equal."""
+
+    def __init__(self, dtype: type | None, seed: int | np.random.Generator | None, **limits: int) -> None:
+        self.limits = {name: require_positive(name, limit) for name, limit in limits.items()}
+        super().__init__(shape=None, dtype=dtype, seed=seed)
 
     @property
     def shape(self) -> Any:
@@ -68,12 +72,28 @@ class _WithoutShape(spaces.Space[T]):
         """There is no array form."""
         return False
 
+    def sample(self, mask: Any | None = None, probability: Any | None = None) -> T:
+        """Returns a small random element; raises `ValueError` for a mask."""
+        if mask is not None or probability is not None:
+            raise ValueError(f"{type(self).__name__}.sample takes no mask and no probability; sample without them.")
+        return self._sample()
+
+    def _sample(self) -> T:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={limit}' for name, limit in self.limits.items())})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and other.limits == self.limits
+
 
 class FreeText(_WithoutShape[str]):
     """Any Unicode string, the empty one included, up to a maximum length.
 
     Gymnasium's `Text` is alphanumeric and at least one character long by default, and its shared-memory buffers
-    corrupt what they hold. `FreeText` has no buffer form, so vector environments keep the values in tuples.
+    corrupt what they hold. `FreeText` has no buffer form, so vector environments keep the values in tuples. Samples
+    have 0 to 32 characters, also tags and non-ASCII ones.
 
     Args:
         max_length: Longest string contained, in characters.
@@ -84,36 +104,16 @@ class FreeText(_WithoutShape[str]):
     """
 
     def __init__(self, max_length: int = 1_000_000, *, seed: int | np.random.Generator | None = None) -> None:
-        self.max_length = require_positive("max_length", max_length)
-        super().__init__(shape=None, dtype=str, seed=seed)
+        super().__init__(str, seed, max_length=max_length)
 
-    def sample(self, mask: Any | None = None, probability: Any | None = None) -> str:
-        """Returns a random string of 0 to 32 characters, also tags and non-ASCII; raises `ValueError` for a mask."""
-        if mask is not None or probability is not None:
-            raise ValueError("FreeText.sample takes no mask and no probability; sample without them.")
-        length = int(self.np_random.integers(0, min(32, self.max_length) + 1))
+    def _sample(self) -> str:
+        length = int(self.np_random.integers(0, min(32, self.limits["max_length"]) + 1))
         picks = self.np_random.integers(0, len(_SAMPLE_ALPHABET), size=length)
         return "".join(_SAMPLE_ALPHABET[i] for i in picks)
 
     def contains(self, x: Any) -> bool:
         """Returns whether `x` is a string no longer than `max_length`."""
-        return isinstance(x, str) and len(x) <= self.max_length
-
-    def to_jsonable(self, sample_n: Iterable[str]) -> list[str]:
-        """Returns the strings as a list; JSON holds any of them."""
-        return list(sample_n)
-
-    def from_jsonable(self, sample_n: list[Any]) -> list[str]:
-        """Returns the list of strings that `to_jsonable` gave."""
-        return [str(text) for text in sample_n]
-
-    def __repr__(self) -> str:
-        """Returns the constructor call."""
-        return f"FreeText(max_length={self.max_length})"
-
-    def __eq__(self, other: object) -> bool:
-        """Returns whether it is another free-text space of the same limits."""
-        return isinstance(other, FreeText) and other.max_length == self.max_length
+        return isinstance(x, str) and len(x) <= self.limits["max_length"]
 
 
 class Pictures(_WithoutShape[tuple[npt.NDArray[np.uint8], ...]]):
@@ -131,28 +131,23 @@ class Pictures(_WithoutShape[tuple[npt.NDArray[np.uint8], ...]]):
     def __init__(
         self, max_pictures: int = 16, max_side_px: int = 16_384, *, seed: int | np.random.Generator | None = None
     ) -> None:
-        self.max_pictures = require_positive("max_pictures", max_pictures)
-        self.max_side_px = require_positive("max_side_px", max_side_px)
-        super().__init__(shape=None, dtype=None, seed=seed)
+        super().__init__(None, seed, max_pictures=max_pictures, max_side_px=max_side_px)
 
-    def sample(self, mask: Any | None = None, probability: Any | None = None) -> tuple[npt.NDArray[np.uint8], ...]:
-        """Returns a few small pictures of noise; raises `ValueError` for a mask."""
-        if mask is not None or probability is not None:
-            raise ValueError("Pictures.sample takes no mask and no probability; sample without them.")
-        count = int(self.np_random.integers(0, min(3, self.max_pictures) + 1))
-        longest = min(8, self.max_side_px)
+    def _sample(self) -> tuple[npt.NDArray[np.uint8], ...]:
+        count = int(self.np_random.integers(0, min(3, self.limits["max_pictures"]) + 1))
+        longest = min(8, self.limits["max_side_px"])
         sizes = self.np_random.integers(1, longest + 1, size=(count, 2))
         return tuple(self.np_random.integers(0, 256, size=(*size, 3), dtype=np.uint8) for size in sizes)
 
     def contains(self, x: Any) -> bool:
         """Returns whether `x` is a tuple of pictures within the limits."""
-        return isinstance(x, tuple) and len(x) <= self.max_pictures and all(map(self._is_picture, x))
+        return isinstance(x, tuple) and len(x) <= self.limits["max_pictures"] and all(map(self._is_picture, x))
 
     def _is_picture(self, x: Any) -> bool:
         if not isinstance(x, np.ndarray) or x.dtype != np.uint8 or x.ndim != 3 or x.shape[2] != 3:
             return False
         sides: tuple[int, ...] = x.shape
-        return 1 <= min(sides) <= max(sides) <= self.max_side_px
+        return 1 <= min(sides) <= max(sides) <= self.limits["max_side_px"]
 
     def to_jsonable(self, sample_n: Iterable[tuple[npt.NDArray[np.uint8], ...]]) -> list[Any]:
         """Returns the pictures as nested lists."""
@@ -161,16 +156,6 @@ class Pictures(_WithoutShape[tuple[npt.NDArray[np.uint8], ...]]):
     def from_jsonable(self, sample_n: list[Any]) -> list[tuple[npt.NDArray[np.uint8], ...]]:
         """Returns the pictures that `to_jsonable` gave."""
         return [tuple(np.asarray(picture, np.uint8) for picture in pictures) for pictures in sample_n]
-
-    def __repr__(self) -> str:
-        """Returns the constructor call."""
-        return f"Pictures(max_pictures={self.max_pictures}, max_side_px={self.max_side_px})"
-
-    def __eq__(self, other: object) -> bool:
-        """Returns whether it is another space of pictures of the same limits."""
-        if not isinstance(other, Pictures):
-            return False
-        return (other.max_pictures, other.max_side_px) == (self.max_pictures, self.max_side_px)
 
 
 @create_shared_memory.register(FreeText)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import shutil
@@ -53,28 +54,41 @@ def table(
     return lines
 
 
-def chosen_columns(
-    rows: Sequence[Mapping[str, str]], *, num_needed: int, width: float | None = None
-) -> tuple[list[str], list[str]]:
-    """Returns the columns of a table that fit the width, and the names of those that do not.
+def text_table(rows: Sequence[Mapping[str, str]], *, width: float | None = None) -> str:
+    """Returns rows under their columns' names, without empty columns.
 
-    Columns without any text are in neither.
+    If a row is wider than the terminal, a first column that repeats or is wide becomes headings above its rows, the
+    last columns are left out until the others fit, and a last line names them.
 
     Args:
-        rows: Texts by column, the most important column first; a column's name may have several lines.
-        num_needed: Columns that are kept in any case.
-        width: Columns that there are; None for those of the terminal.
+        rows: Texts by column, the most important columns first.
+        width: Columns of the terminal; None measures it.
     """
     width = terminal_width() if width is None else width
     names = [name for name in (rows[0] if rows else ()) if any(row[name] for row in rows)]
-    kept: list[str] = []
-    used = 0
-    for index, name in enumerate(names):
-        wide = max(*map(len, name.split("\n")), *(len(row[name]) for row in rows)) + (len(_GAP) if kept else 0)
-        if index < num_needed or used + wide <= width:
-            kept.append(name)
-            used += wide
-    return kept, [name for name in names if name not in kept]
+    if not names:
+        return ""
+    first, shown, hidden = names[0], list(names), list[str]()
+    sizes = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
+
+    def is_too_wide() -> bool:
+        return sum(sizes[name] + len(_GAP) for name in shown) - len(_GAP) > width
+
+    repeats = len({row[first] for row in rows}) < len(rows)
+    is_grouped = len(names) > 1 and is_too_wide() and (repeats or sizes[first] > width / 2)
+    if is_grouped:
+        shown.remove(first)
+    while len(shown) > 2 and is_too_wide():
+        hidden.insert(0, shown.pop())
+    lines: list[str] = []
+    for heading, group in itertools.groupby(rows, key=lambda row: row[first] if is_grouped else ""):
+        if is_grouped:
+            lines += ["", *wrapped(f"{first}: {heading}".replace(",", ", "), width, indent=_GAP)]
+        for row in ({name: name for name in shown}, *group):
+            lines.append(_GAP.join(row[name].ljust(sizes[name]) for name in shown).rstrip())
+    if hidden:
+        lines += ["", *wrapped(f"Wider terminals also show: {'; '.join(hidden)}.", width)]
+    return "\n".join(lines).lstrip("\n")
 
 
 def wrapped(text: str, width: float | None = None, *, indent: str = "") -> list[str]:

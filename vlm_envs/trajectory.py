@@ -41,30 +41,16 @@ def require_image(image: Any) -> npt.NDArray[np.uint8]:
     Raises:
         ConfigError: If it is anything else; the message says how to convert it.
     """
-    if not isinstance(image, np.ndarray):
-        came, remedy = f"an object of type {type(image).__name__}", "Convert it with numpy.asarray."
-    elif image.dtype == np.uint8 and image.ndim == 3 and image.shape[2] == 3 and image.size:
-        return image
-    else:
-        came, remedy = f"{image.dtype}{list(image.shape)}", _conversion(image)
-    raise ConfigError(f"An image must be uint8[height, width, 3], RGB from 0 to 255; got {came}. {remedy}".rstrip())
-
-
-def _conversion(image: npt.NDArray[Any]) -> str:
-    """Returns how to turn an array into an image; empty where nothing is likely to be meant."""
-    if image.size == 0:
-        return "It has no pixels."
-    if image.dtype == np.bool_:
-        return "Convert it: image.astype(numpy.uint8) * 255."
-    if np.issubdtype(image.dtype, np.floating):
-        return "Convert it: (image * 255).round().astype(numpy.uint8) if its values are from 0 to 1."
-    if image.dtype != np.uint8:
-        return "Convert it: image.astype(numpy.uint8) if its values are from 0 to 255."
-    if image.ndim == 2 or (image.ndim == 3 and image.shape[2] == 1):
-        return "Repeat its gray channel: numpy.repeat(image.reshape(*image.shape[:2], 1), 3, axis=2)."
-    if image.ndim == 3 and image.shape[2] == 4:
-        return "Remove its alpha channel: image[..., :3]."
-    return ""
+    came = type(image).__name__
+    if isinstance(image, np.ndarray):
+        if image.dtype == np.uint8 and image.ndim == 3 and image.shape[2] == 3 and image.size:
+            return image
+        came = f"{image.dtype}{list(image.shape)}"
+    raise ConfigError(
+        f"An image must be uint8[height, width, 3], RGB from 0 to 255; got {came}. Conversions: numpy.asarray(image); "
+        "(image * 255).round().astype(numpy.uint8) of values from 0 to 1; numpy.stack([image] * 3, axis=-1) of gray "
+        "values; image[..., :3] without an alpha channel."
+    )
 
 
 def observation_images(observation: Observation) -> tuple[npt.NDArray[np.uint8], ...]:

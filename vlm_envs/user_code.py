@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
-import re
-import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Mapping
@@ -15,6 +13,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from vlm_envs.errors import ConfigError
+from vlm_envs.requirements import CHECKOUT
 from vlm_envs.validation import did_you_mean
 
 
@@ -36,77 +35,35 @@ def import_named(module: str, *, option: str, instead: str, shown: str = "") -> 
     except (Exception, SystemExit) as error:
         fault = fault_in_module(error)
         raise ConfigError(f"{option}: cannot import {shown or module!r}: {fault or f'{error}. {instead}'}") from error
-    _require_module(imported, option)
+    if getattr(imported, "__file__", None) is None and hasattr(imported, "__path__"):  # without `__init__.py`
+        folder = next(iter(imported.__path__))
+        raise ConfigError(f"{option}: {module!r} is a folder here, not a module; change into {folder} first.")
     return imported
-
-
-def _require_module(imported: ModuleType, option: str) -> None:
-    """Raises `ConfigError` for a folder without `__init__.py`, which Python imports as an empty namespace package."""
-    if getattr(imported, "__file__", None) is None and hasattr(imported, "__path__"):
-        name, folder = imported.__name__, next(iter(imported.__path__))
-        raise ConfigError(f"{option}: {name!r} is a folder here, not a module; change into {folder} first.")
 
 
 def fault_in_module(error: BaseException) -> str | None:
     """Returns where a user's own code failed, and how: `worlds/mine.py, line 3: KeyError: 'HOME'`.
 
-    Call it where the error is caught, in the function that imported the module or called what is in it.
+    That is the last line outside of this checkout's packages, Python's library, and installed packages; None if no such
+    code was reached.
 
     Args:
-        error: What was raised.
-
-    Returns:
-        The last line within the folder of the code that was called, since what a library does below it says less to
-        whoever wrote it; None if none of their code was reached, as where there is no such module.
+        error: What was raised by code that somebody else wrote.
     """
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_file():
         return f"{_shown(error.filename)}, line {error.lineno}: {type(error).__name__}: {error.msg}"
-    _, *called = traceback.extract_tb(error.__traceback__)
-    theirs = [each for each in called if not each.filename.startswith("<") and each.filename != importlib.__file__]
+    ours = tuple(str(CHECKOUT / name) + os.sep for name in ("vlm_envs", "agents", "judges", "training", "benchmarks"))
+    ours += tuple(map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
+    # Frames of compiled packages name source files that are not there
+    theirs = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(ours) and Path(frame.filename).is_file()
+    ]
     if not theirs:
         return None
-    home = Path(theirs[0].filename).parent
-    return _told(error, [each for each in theirs if Path(each.filename).parent == home][-1])
-
-
-def fault_in_world(error: BaseException) -> str | None:
-    """Returns the last line outside this package, Python's library and installed ones, and how it failed, or None.
-
-    Args:
-        error: What was raised while this package played a world that somebody else wrote.
-    """
-    theirs = _theirs(traceback.extract_tb(error.__traceback__))
-    return _told(error, theirs[-1]) if theirs else None
-
-
-def line_in_world(stack: traceback.StackSummary) -> str | None:
-    """Returns the innermost line that `fault_in_world` would name: `mine.py, line 3, in generate`; or None."""
-    theirs = _theirs(stack)
-    return f"{_shown(theirs[-1].filename)}, line {theirs[-1].lineno}, in {theirs[-1].name}" if theirs else None
-
-
-def _theirs(stack: traceback.StackSummary) -> list[traceback.FrameSummary]:
-    folders = (str(Path(__file__).parent), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
-    ours = tuple(f"{folder}{os.sep}" for folder in folders)
-    # Frames of compiled packages name source files that are not there
-    return [frame for frame in stack if not frame.filename.startswith(ours) and Path(frame.filename).is_file()]
-
-
-def lacking_methods(error: TypeError) -> str | None:
-    """Returns what keeps a class from being made: `towers.py: BarTask lacks noop_terms`; None for other errors."""
-    named = re.match(r"Can't instantiate abstract class (\w+)", str(error))
-    if named is None:
-        return None
-    for module in reversed([*sys.modules.values()]):  # of two classes of one name the user's, which was imported last
-        made: Any = getattr(module, "__dict__", {}).get(named[1])
-        if inspect.isabstract(made):
-            return f"{_shown(inspect.getfile(made))}: {named[1]} lacks {', '.join(sorted(made.__abstractmethods__))}"
-    return None
-
-
-def _told(error: BaseException, frame: traceback.FrameSummary) -> str:
     said = (str(error).splitlines() or [""])[0]
-    return f"{_shown(frame.filename)}, line {frame.lineno}: {type(error).__name__}{': ' * bool(said)}{said}"
+    return f"{_shown(theirs[-1].filename)}, line {theirs[-1].lineno}: {type(error).__name__}{': ' * bool(said)}{said}"
 
 
 def _shown(filename: str) -> str:
@@ -141,11 +98,6 @@ def resolved(
         raise ConfigError(
             f"{what} must be {', '.join(map(repr, known))}, 'module:factory' or an object; got {value!r}."
             f"{did_you_mean(value, known)}"
-        )
-    if settings and not isinstance(value, str):
-        raise ConfigError(
-            f"{what}_kwargs={dict(settings)!r} would do nothing: {what} is an object already. Leave them out, or name "
-            "a 'module:factory' that takes them."
         )
     made = _made_by(what, value, settings) if isinstance(value, str) else value
     if not all(hasattr(made, name) for name in attributes):

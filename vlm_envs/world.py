@@ -31,7 +31,7 @@ from vlm_envs.responses.parsing import READINGS, ParsedResponse, read_response
 from vlm_envs.spaces import MAX_SIDE_PX, FreeText, Pictures
 from vlm_envs.splits import SPLITS, seed_index
 from vlm_envs.trajectory import Observation, require_image
-from vlm_envs.validation import did_you_mean, require, require_choice, require_finite, require_flag, require_positive
+from vlm_envs.validation import require, require_choice, require_finite, require_flag, require_positive
 
 SEEN = "observation"
 """The section in which a model writes what it sees, in strategies that have one for it."""
@@ -51,10 +51,6 @@ def _chosen(what: str, value: str | None, choices: Iterable[str], usual: str) ->
     """Returns what was asked for, or the usual choice of those there are: nobody is told of a value they never set."""
     known = list(choices)
     return require_choice(what, (usual if usual in known else known[0]) if value is None else value, known)
-
-
-def _of_shape(shape: tuple[int, ...] | None) -> str:
-    return "several images" if shape is None else f"an image of shape {shape}"
 
 
 class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=WorldType):
@@ -113,12 +109,6 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
     ) -> None:
         if render_mode is not None:
             require_choice("render_mode", render_mode, self.metadata["render_modes"])
-        lacking = [name for name in Task.__annotations__ if not hasattr(task, name)]
-        require(
-            not lacking,
-            f"{type(task).__module__}.{type(task).__name__} lacks {', '.join(lacking)}, which every task has. "
-            "vlm_envs.parts.Task describes them; docs/own-world.md shows an example.",
-        )
         self.dynamics, self.view, self.task = dynamics, view, task
         self.prompt_format = _chosen("prompt_format", prompt_format, task.formats, "grounding_worldmodeling")
         self.response_format = task.formats[self.prompt_format]
@@ -135,19 +125,11 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
         self.format_reward = require_finite("format_reward", format_reward)
         self.render_mode = render_mode
         self.prompt_spec = PromptSpec(
-            task_name=task.name,
-            goal=task.goal,
-            rules=task.rules,
-            action_names=task.action_names,
-            separator=task.grammar.separator,
-            expected_action=task.grammar.expected,
+            task=task,
             response_format=self.response_format,
             state_help=task.representation_help[self.representation] if wants_example else "",
             max_actions_per_turn=self.max_actions_per_turn,
             max_turns=self.max_turns,
-            opening=task.opening,
-            section_meaning=task.section_meaning,
-            last_turn_note=task.last_turn_note,
         )
         self.action_space = FreeText()
         self._observation_space: spaces.Space[Observation] | None = None
@@ -170,15 +152,15 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
         """
         if image_shape is not None and self.obs_mode != "text" and max(image_shape) > MAX_SIDE_PX:
             raise ConfigError(
-                f"Pictures of {self.task.name} would have {image_shape[0]} x {image_shape[1]} pixels; at most "
-                f"{MAX_SIDE_PX} a side. Ask for a smaller world or smaller pictures."
+                f"Images of {self.task.name} would have {image_shape[0]} x {image_shape[1]} pixels; at most "
+                f"{MAX_SIDE_PX} a side. Ask for a smaller world or smaller images."
             )
+        self._image_shape = image_shape
         parts: dict[str, spaces.Space[Any]] = {"text": FreeText()}
         if self.system_prompt:
             parts["system"] = FreeText()
         if self.obs_mode != "text":
-            one = None if image_shape is None else spaces.Box(0, 255, image_shape, np.uint8)
-            parts |= {"images": Pictures()} if one is None else {"image": one}
+            parts |= {"image": spaces.Box(0, 255, image_shape, np.uint8)} if image_shape else {"images": Pictures()}
         self.observation_space = cast("spaces.Space[Observation]", spaces.Dict(parts))
 
     @property
@@ -186,17 +168,12 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
         """The space of observations, which `set_picture_shape` sets.
 
         Raises:
-            ConfigError: If the constructor has not called it; the message names the shape of a first image.
+            ConfigError: If the constructor has not called it.
         """
         if self._observation_space is None:
-            state = self._state
-            if state is None:
-                state = self.dynamics.generate(np.random.default_rng(0), self.split)
-            shape = require_image(self.view.image(state)).shape if self.view.images(state) is None else None
-            name = type(self).__name__
             raise ConfigError(
-                f"{name} has no observation space: it shows {_of_shape(shape)}, but its constructor declares no shape. "
-                f"Call self.set_picture_shape({shape}) at its end."
+                f"{type(self).__name__} has no observation space. Call self.set_picture_shape((height, width, 3)), or "
+                "self.set_picture_shape(None) for several images, at the end of its constructor."
             )
         return self._observation_space
 
@@ -268,9 +245,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
         super().reset(seed=seed)
         options = options or {}
         for key in options:
-            if key not in RESET_OPTIONS:
-                known, hint = ", ".join(map(repr, RESET_OPTIONS)), did_you_mean(str(key), RESET_OPTIONS)
-                raise ConfigError(f"Unknown reset option {key!r}; known: {known}.{hint}")
+            require_choice("A reset option", key, RESET_OPTIONS)
         level, counts = options.get("level"), options.get("optimal_actions", False)
         self._counts_optimal_actions = require_flag("options['optimal_actions']", counts)
         self._optimal_actions.clear()
@@ -379,23 +354,17 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
         if "image" in self.obs_mode:
             several = self.view.images(self.state)
             if several is None:
-                image = observation["image"] = require_image(self.view.image(self.state))
-                self._require_declared(image.shape)
+                observation["image"] = require_image(self.view.image(self.state))
             else:
                 observation["images"] = tuple(map(require_image, several))
-                self._require_declared(None)
-        return observation
-
-    def _require_declared(self, shape: tuple[int, ...] | None) -> None:
-        """Raises `ConfigError` unless `set_picture_shape` declared a shape; None for several images of any size."""
-        one = cast("spaces.Dict", self.observation_space).spaces.get("image")
-        declared = None if one is None else one.shape
-        if shape != declared:
-            raise ConfigError(
-                f"{type(self.view).__name__} draws {_of_shape(shape)}, but the constructor of {type(self).__name__} "
-                f"declares {_of_shape(declared)} by self.set_picture_shape({declared}). Pass it {shape} if that is the "
-                "shape of every observation, or change the view."
+            shape = observation["image"].shape if several is None else None
+            require(
+                self.shows_several == (several is not None) and shape == self._image_shape,
+                f"{type(self.view).__name__} draws images of the shape {shape}, but the constructor of "
+                f"{type(self).__name__} calls self.set_picture_shape({self._image_shape}); None stands for several "
+                f"images. Pass it {shape} if that is the shape of every observation, or change the view.",
             )
+        return observation
 
     def _seen_sections(self, state_text: str) -> dict[str, str]:
         sections = self.turn_format.sections
@@ -417,6 +386,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
         cluster = self.dynamics.cluster(state)
         if not cluster and not self.dynamics.splits_differ:
             cluster = f"seed {self.np_random_seed}"  # all levels are alike, so seeds differ by chance alone
+        left = self.optimal_actions_left() if self._counts_optimal_actions else None
         return {
             **({"cluster": cluster} if cluster else {}),
             "success": self.dynamics.is_success(state),
@@ -438,13 +408,8 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
             "sections": parsed.sections,
             "actions": carried_out,
             "turn": self._turn,
-            **self._counted(),
+            **({} if left is None else {OPTIMAL_ACTIONS_LEFT: left}),
         }
-
-    def _counted(self) -> dict[str, int]:
-        """Returns `optimal_actions_left` where the reset asked for it and it is known; `info` has no None for it."""
-        left = self.optimal_actions_left() if self._counts_optimal_actions else None
-        return {} if left is None else {OPTIMAL_ACTIONS_LEFT: left}
 
     def optimal_actions_left(self) -> int | None:
         """Returns how many actions an optimal plan still needs.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import anthropic
@@ -19,8 +18,17 @@ from agents.api.conversation import (
     text_of,
     with_reasoning,
 )
-from agents.api.endpoint_config import Sampling
-from agents.api.provider import Connection, PictureLimits, refuse_settings, sent, stream_ended_early, token_budget
+from agents.api.endpoint_config import EndpointConfig
+from agents.api.provider import (
+    Connection,
+    PictureLimits,
+    Provider,
+    given,
+    package_client,
+    refuse_settings,
+    sent,
+    token_budget,
+)
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import StopReason
 from vlm_envs.validation import require_choice
@@ -38,7 +46,7 @@ _STOPS: dict[str, StopReason] = {
 _EPHEMERAL = {"cache_control": {"type": "ephemeral"}}
 
 
-class AnthropicMessages:
+class AnthropicMessages(Provider):
     """Messages; what comes again is marked for the provider's cache, to which writing costs. See `Provider`."""
 
     limits = PictureLimits(
@@ -53,47 +61,35 @@ class AnthropicMessages:
     )
 
     def __init__(self, connection: Connection) -> None:
-        self._streams = connection.streams
-        self._client = anthropic.AsyncAnthropic(
-            api_key=connection.api_key,
-            base_url=connection.base_url or None,
-            timeout=connection.timeout_s,
-            max_retries=0,
-            http_client=connection.http,
-        )
+        self._client = package_client(anthropic.AsyncAnthropic, connection)
 
-    def request(self, model: str, messages: tuple[Message, ...], sampling: Sampling) -> dict[str, Any]:
+    def request(self, messages: tuple[Message, ...], config: EndpointConfig) -> dict[str, Any]:
         """Returns the call's arguments. See `Provider`."""
-        refuse_settings("anthropic", sampling, "seed", "detail", "max_completion_tokens")
+        refuse_settings("anthropic", config, "sampling_seed", "detail", "max_completion_tokens")
         system, others = split_system(messages)
         contents = [[_part(part) for part in message.parts] for message in others]
         # The newest, for the next request; and the one before, which this request finds whatever lies between them
         for content in [content for message, content in zip(others, contents, strict=True) if message.comes_again][-2:]:
             content[-1] |= _EPHEMERAL
         # The package has no names for these any more, as its newest models take none; older ones and other servers do
-        drawn: dict[str, Any] = {
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "top_k": sampling.top_k,
-            **sampling.extra,
+        extra = given({"temperature": config.temperature, "top_p": config.top_p, "top_k": config.top_k})
+        optional = {
+            "system": [{"type": "text", "text": system, **_EPHEMERAL}] if system else None,
+            **_thinking(config),
+            "stop_sequences": list(config.stop),
+            "extra_body": {**extra, **config.extra},
         }
-        drawn = {name: value for name, value in drawn.items() if value is not None}
         return {
-            "model": model,
+            "model": config.model,
             "messages": [
                 {"role": message.role, "content": content} for message, content in zip(others, contents, strict=True)
             ],
-            "max_tokens": sampling.max_tokens,
-            **({"system": [{"type": "text", "text": system, **_EPHEMERAL}]} if system else {}),
-            **_thinking(sampling),
-            **({"stop_sequences": list(sampling.stop)} if sampling.stop else {}),
-            **({"extra_body": drawn} if drawn else {}),
+            "max_tokens": config.max_tokens,
+            **given(optional),
         }
 
     async def send(self, request: Mapping[str, Any]) -> Any:
         """Sends one request. See `Provider`."""
-        if self._streams:
-            return await sent(_assembled(self._client.messages.stream(**request)), anthropic)
         return await sent(self._client.messages.create(**request), anthropic)
 
     def read(self, body: Mapping[str, Any]) -> Completion:
@@ -110,35 +106,34 @@ class AnthropicMessages:
         )
 
     def tokens(self, body: Mapping[str, Any]) -> TokenCounts | None:
-        """Returns what a body says it took. See `Provider`."""
-        return _tokens(body.get("usage"))
+        """Returns the counts; what came from the cache or went there stands beside `input_tokens`, not in it."""
+        usage = body.get("usage")
+        uncached, completion = count(usage, "input_tokens"), count(usage, "output_tokens")
+        if uncached is None or completion is None:
+            return None
+        cached = count(usage, "cache_read_input_tokens") or 0
+        writes = count(usage, "cache_creation_input_tokens") or 0
+        thinking = count(usage, "output_tokens_details", "thinking_tokens") or 0
+        completion, reasoning = with_reasoning(uncached, completion, thinking, None) or (completion, thinking)
+        return TokenCounts(
+            prompt=uncached + cached + writes,
+            cached=cached,
+            cache_writes=writes,
+            completion=completion,
+            reasoning=reasoning,
+        )
 
-    async def close(self) -> None:
-        """Closes the connections."""
-        await self._client.close()
 
-
-async def _assembled(stream: AbstractAsyncContextManager[Any]) -> Any:
-    """Returns the reply assembled from a stream; raises `TransientError` if it ended without `message_stop`."""
-    async with stream as events:
-        is_complete = False
-        async for event in events:
-            is_complete = is_complete or event.type == "message_stop"
-        if not is_complete:
-            raise stream_ended_early()
-        return await events.get_final_message()
-
-
-def _thinking(sampling: Sampling) -> dict[str, Any]:
+def _thinking(config: EndpointConfig) -> dict[str, Any]:
     """Returns the arguments that say how much the model thinks: a budget, or an effort on models that take one."""
-    if not sampling.reasoning:
+    if not config.reasoning:
         return {}
-    budget = token_budget(sampling.reasoning, least=LEAST_BUDGET)
+    budget = token_budget(config.reasoning, least=LEAST_BUDGET)
     if budget is None:
-        effort = require_choice("reasoning", sampling.reasoning, EFFORTS)
+        effort = require_choice("reasoning", config.reasoning, EFFORTS)
         return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": effort}}
-    if budget >= sampling.max_tokens:
-        raise ConfigError(f"reasoning={budget} must be below max_tokens={sampling.max_tokens}, which counts thoughts.")
+    if budget >= config.max_tokens:
+        raise ConfigError(f"reasoning={budget} must be below max_tokens={config.max_tokens}, which counts thoughts.")
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
@@ -146,21 +141,3 @@ def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, str):
         return {"type": "text", "text": part}
     return {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": part.base64}}
-
-
-def _tokens(usage: Mapping[str, Any] | None) -> TokenCounts | None:
-    """Returns the counts; what came from the cache or went there stands beside `input_tokens`, not in it."""
-    uncached, completion = count(usage, "input_tokens"), count(usage, "output_tokens")
-    if uncached is None or completion is None:
-        return None
-    cached = count(usage, "cache_read_input_tokens") or 0
-    writes = count(usage, "cache_creation_input_tokens") or 0
-    thinking = count(usage, "output_tokens_details", "thinking_tokens") or 0
-    completion, reasoning = with_reasoning(uncached, completion, thinking, None) or (completion, thinking)
-    return TokenCounts(
-        prompt=uncached + cached + writes,
-        cached=cached,
-        cache_writes=writes,
-        completion=completion,
-        reasoning=reasoning,
-    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 from agents.agent import Response
 from agents.api.client import ModelClient
@@ -17,11 +17,24 @@ from agents.api.failures import EndpointError, LimitError, fits_without_response
 from agents.api.history import Exchange, history_named
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation, observation_images
-from vlm_envs.validation import require
+from vlm_envs.validation import require, require_flag, require_positive
 from vlm_envs.vector.vector_world import VectorWorld
 
 NO_TEXT = "(no text)"
 """Stands where a side said nothing: some providers refuse a message without a word."""
+
+DEFAULTS: dict[str, Any] = {
+    "temperature": None,
+    "max_tokens": MAX_TOKENS,
+    "timeout_s": 600.0,
+    "max_attempts": None,
+    "max_retry_s": 600.0,
+    "max_wait_s": 300.0,
+}
+"""Of an agent's settings; the others have those of `EndpointConfig`."""
+
+_NOT_OF_AGENTS = {"model", "provider", "base_url", "sampling_seed", "first_wait_s", "cache_dir"}
+SETTINGS = ("seed", *(field.name for field in fields(EndpointConfig) if field.name not in _NOT_OF_AGENTS))
 
 MAX_STRING_CHARS = 2_000
 """Longer strings of a reply are cut; longer texts of a request are kept, as they are what the model saw."""
@@ -92,6 +105,7 @@ class APIAgent:
     """
 
     policy_version = -1
+    other_settings: ClassVar[tuple[str, ...]] = SETTINGS
 
     def __init__(
         self,
@@ -100,61 +114,16 @@ class APIAgent:
         *,
         history: str = "full",
         system_prompt: str = "",
-        temperature: float | None = None,
-        top_p: float | None = None,
-        max_tokens: int = MAX_TOKENS,
-        reasoning: str = "",
-        seed: int | None = None,
-        stop: str | Sequence[str] = (),
-        top_k: int | None = None,
-        detail: str = "",
-        max_completion_tokens: bool = False,
-        extra_body: str | Mapping[str, Any] = "",
-        headers: str | Sequence[str] | Mapping[str, str] = (),
-        stream: bool = False,
-        api_key_variable: str | None = None,
-        max_parallel: int = 8,
-        requests_per_minute: float | None = None,
-        tokens_per_minute: float | None = None,
-        timeout_s: float = 600.0,
-        max_attempts: int | None = None,
-        max_retry_s: float | None = 600.0,
-        max_wait_s: float = 300.0,
-        prices: str | Path | None = None,
+        **settings: Any,
     ) -> None:
         name, base_url = _parted(model) if provider == COMPATIBLE else (model, "")
         self.provider, self.history_name, self.system_prompt = provider, history, system_prompt
         self._history = history_named(history)
-        self.config = EndpointConfig(
-            provider=provider,
-            model=name,
-            base_url=base_url,
-            api_key_variable=api_key_variable,
-            temperature=temperature,
-            top_p=top_p,
-            max_tokens=max_tokens,
-            reasoning=str(reasoning),
-            sampling_seed=_whole_number("seed", seed, minimum=0),
-            stop=_texts(stop),
-            top_k=_whole_number("top_k", top_k, minimum=1),
-            detail=detail,
-            max_completion_tokens=_truth("max_completion_tokens", max_completion_tokens),
-            extra_body=_json(extra_body),
-            headers=_header_settings(headers),
-            stream=_truth("stream", stream),
-            timeout_s=timeout_s,
-            max_attempts=max_attempts,
-            max_retry_s=max_retry_s,
-            max_wait_s=max_wait_s,
-            requests_per_minute=requests_per_minute,
-            tokens_per_minute=tokens_per_minute,
-            max_parallel=max_parallel,
-            prices=None if prices is None else Path(prices),
-        )
+        self.config = EndpointConfig(provider=provider, model=name, base_url=base_url, **_endpoint_settings(settings))
         self._address = self.config.address  # As it is now: the environment may change
         self.client = ModelClient(self.config)
-        self.num_parallel = max_parallel
-        self._pool = ThreadPoolExecutor(max_parallel, thread_name_prefix=f"{provider}:{name}")
+        self.num_parallel = self.config.max_parallel
+        self._pool = ThreadPoolExecutor(self.num_parallel, thread_name_prefix=f"{provider}:{name}")
         self._episodes: dict[int, _Episode] = {}
 
     @property
@@ -304,15 +273,25 @@ def _message(observation: Observation) -> Message:
     return Message(role="user", parts=(*pictures, *texts))
 
 
-def _whole_number(name: str, value: int | None, *, minimum: int) -> int | None:
-    is_valid = value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= minimum)
-    require(is_valid, f"{name} must be a whole number of at least {minimum}; got {value!r}.")
-    return value
-
-
-def _truth(name: str, value: bool) -> bool:
-    require(isinstance(value, bool), f"{name} must be true or false; got {value!r}.")
-    return value
+def _endpoint_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an agent's settings as an `EndpointConfig` has them."""
+    given = {**DEFAULTS, **settings}
+    for name in given.keys() & {"max_completion_tokens", "stream"}:
+        require_flag(name, given[name])
+    for name, minimum in {"seed": 0, "top_k": 1}.items():
+        if given.get(name) is not None:
+            require_positive(name, given[name], minimum=minimum)
+    readers: dict[str, Callable[[Any], Any]] = {
+        "reasoning": str,
+        "stop": _texts,
+        "extra_body": _json,
+        "headers": _header_settings,
+        "prices": lambda path: None if path is None else Path(path),
+    }
+    return {
+        "sampling_seed" if name == "seed" else name: readers[name](value) if name in readers else value
+        for name, value in given.items()
+    }
 
 
 def _texts(stop: str | Sequence[str]) -> tuple[str, ...]:

@@ -14,16 +14,13 @@ equally good ones. Whatever cannot be read as an entry counts as absent and is r
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import logging
-import os
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -31,7 +28,7 @@ from typing import Any, Self, TypeVar
 import tenacity
 
 from agents.api.conversation import Completion, Message, TokenCounts, estimated_tokens, sendable
-from agents.api.endpoint_config import LONGEST_WAIT_S, EndpointConfig, Sampling
+from agents.api.endpoint_config import EndpointConfig
 from agents.api.failures import (
     EndpointError,
     LimitError,
@@ -43,6 +40,7 @@ from agents.api.failures import (
 from agents.api.prices import PriceTable, Usage, UsageMeter
 from agents.api.retries import Clock, InterruptibleClock, RateLimiter, Retries, Silence
 from vlm_envs.errors import ConfigError
+from vlm_envs.records.json_lines import replace_file
 
 _LOG = logging.getLogger(__name__)
 _CACHE_LOG = logging.getLogger(f"{__name__}.cache")
@@ -51,7 +49,7 @@ _CACHE_LOG = logging.getLogger(f"{__name__}.cache")
 _MAX_QUOTED_CHARS = 2_000
 
 NUM_UNREPORTED = 4
-"""Attempts at one request before it is logged that the endpoint is waited for."""
+"""Failed attempts at one request until it is logged that the endpoint is waited for."""
 
 _Item = TypeVar("_Item")
 _Verdict = TypeVar("_Verdict")
@@ -82,8 +80,6 @@ class ModelClient:
         self._requests = RateLimiter(config.requests_per_minute, self._clock)
         self._tokens = RateLimiter(config.tokens_per_minute, self._clock)
         self._retries = Retries(config, self._clock, self._stopping)
-        self._reported_s = float("-inf")
-        self._first = threading.Lock()
         self._slots = threading.BoundedSemaphore(config.max_parallel)
         self._meter = UsageMeter()
         self._endpoint = Endpoint(config)
@@ -109,13 +105,13 @@ class ModelClient:
         self._endpoint.close()
 
     def complete(
-        self, messages: Sequence[Message], sampling: Sampling | None = None, *, max_attempts: int | None = None
+        self, messages: Sequence[Message], config: EndpointConfig | None = None, *, max_attempts: int | None = None
     ) -> Completion:
         """Returns the model's answer, asked for at most `max_attempts` times.
 
         Args:
             messages: The conversation.
-            sampling: How it is drawn; None for the configured way.
+            config: How it is drawn; None for the configured way.
             max_attempts: How often; None for as often as configured.
 
         Raises:
@@ -124,13 +120,13 @@ class ModelClient:
         """
         if fault := self._endpoint.provider.limits.fault(messages):
             raise LimitError(fault, "context")
-        request = self.request(messages, sampling)
+        request = self.request(messages, config)
         return self._send(request, max_attempts or self.config.max_attempts)
 
-    def request(self, messages: Sequence[Message], sampling: Sampling | None = None) -> dict[str, Any]:
-        """Returns a request as the provider's package takes it; None for the configured sampling."""
+    def request(self, messages: Sequence[Message], config: EndpointConfig | None = None) -> dict[str, Any]:
+        """Returns a request as the provider's package takes it; None for the configured way to draw it."""
         messages = tuple(map(sendable, messages))
-        return self._endpoint.provider.request(self.config.model, messages, sampling or self.config.sampling)
+        return self._endpoint.provider.request(messages, config or self.config)
 
     def hidden(self, text: str) -> str:
         """Returns a text without the key, the values of headers, and the words in these values."""
@@ -206,7 +202,7 @@ class ModelClient:
         return reply if reply.tokens is None else replace(reply, tokens=sum(wasted, reply.tokens))
 
     def _attempt(self, request: Mapping[str, Any], wasted: list[TokenCounts]) -> Completion:
-        with self._slots, self._alone_at_first():
+        with self._slots:
             expected = self._expected_tokens()
             self._requests.acquire()
             self._tokens.acquire(expected)
@@ -228,34 +224,16 @@ class ModelClient:
             self._count(reply.tokens, expected)
         return reply
 
-    @contextmanager
-    def _alone_at_first(self) -> Iterator[None]:
-        """Lets requests start one by one until a reply has told what one takes, where tokens are limited."""
-        with ExitStack() as alone:
-            if self.config.tokens_per_minute is not None and not self._has_counts:
-                alone.enter_context(self._first)
-                if self._has_counts or self._stopping.is_set():
-                    alone.close()
-            yield
-
-    @property
-    def _has_counts(self) -> bool:
-        usage = self.usage
-        return usage.num_counted + usage.num_uncounted > 0
-
     def _expected_tokens(self) -> float:
         """Returns the tokens of an average reply so far, those that were sent for it included."""
         usage = self.usage
         return (usage.prompt_tokens + usage.completion_tokens) / max(1, usage.num_counted)
 
     def _report(self, state: tenacity.RetryCallState) -> None:
-        """Logs why an endpoint is waited for, not more than once a minute, where that may take minutes."""
-        max_retry_s, now_s = self.config.max_retry_s, self._clock.now_s()
-        if max_retry_s is None or now_s - self._reported_s < LONGEST_WAIT_S or state.attempt_number < NUM_UNREPORTED:
-            return
-        self._reported_s = now_s
-        error = state.outcome.exception() if state.outcome is not None else None
-        _LOG.warning("%s failed; retrying for up to %g s: %s", self.config.model, max_retry_s, error)
+        """Logs why an endpoint is waited for, once per request, where that may take minutes."""
+        if self.config.max_retry_s is not None and state.attempt_number == NUM_UNREPORTED:
+            error = state.outcome.exception() if state.outcome is not None else None
+            _LOG.warning("%s failed; retrying for up to %g s: %s", self.config.model, self.config.max_retry_s, error)
 
     def _count(self, tokens: TokenCounts | None, expected_tokens: float) -> None:
         if tokens is None:
@@ -313,11 +291,9 @@ class ChatClient(ModelClient):
         Returns:
             What `read` returned, or why there is nothing.
         """
-        sampling = self.config.sampling
-        if temperature is not None:
-            sampling = replace(sampling, temperature=temperature)
+        config = self.config if temperature is None else replace(self.config, temperature=temperature)
         self._meter.add(num_questions=1)
-        key = cache_key(self.request(messages, sampling), sample)
+        key = cache_key(self.request(messages, config), sample)
         cached = None if self._cache is None else self._cache.get(key)
         if cached is not None:
             try:
@@ -327,10 +303,10 @@ class ChatClient(ModelClient):
             else:
                 self._meter.add(num_cached=1)
                 return verdict
-        return self._ask_endpoint(messages, read, sampling, key)
+        return self._ask_endpoint(messages, read, config, key)
 
     def _ask_endpoint(
-        self, messages: Sequence[Message], read: Callable[[str], _Verdict], sampling: Sampling, key: str
+        self, messages: Sequence[Message], read: Callable[[str], _Verdict], config: EndpointConfig, key: str
     ) -> _Verdict | Unavailable:
         conversation = list(messages)
         reason = ""
@@ -339,7 +315,7 @@ class ChatClient(ModelClient):
                 return self._unavailable("it has not answered others in time")
             asked_s = self._clock.now_s()
             try:
-                reply = self.complete(conversation, sampling, max_attempts=1 if self._silence.lasts else None)
+                reply = self.complete(conversation, config, max_attempts=1 if self._silence.lasts else None)
             except EndpointError as error:
                 if isinstance(error, SilentError):
                     self._silence.begin(asked_s)
@@ -423,19 +399,11 @@ class ReplyCache:
     def put(self, key: str, reply: str) -> None:
         """Keeps a reply; a disk that takes none is logged, as the reply in hand is still good."""
         path = self._path(key)
-        entry = json.dumps({"key": key, "reply": reply})
-        temporary = None
         try:
             path.parent.mkdir(exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
-                temporary = file.name
-                file.write(entry)
-            os.replace(temporary, path)
+            replace_file(path, json.dumps({"key": key, "reply": reply}).encode())
         except OSError as error:
             _CACHE_LOG.warning("A judge's reply was not cached in %s: %s", self._folder, error)
-            if temporary is not None:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)
 
     def _path(self, key: str) -> Path:
         return self._folder / key[:2] / f"{key}.json"

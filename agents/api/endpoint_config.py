@@ -6,10 +6,9 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -20,107 +19,42 @@ MAX_TOKENS = 16_384
 """Default limit of a response; reasoning models think for thousands of tokens before they answer."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sampling:
-    """How an answer is drawn, and what else the request says. A provider refuses what it has no name for.
-
-    Attributes:
-        max_tokens: Longest answer, reasoning included where the provider counts it so.
-        temperature: At least 0; None for the provider's default, the only one that some reasoning models take.
-        top_p: Nucleus, above 0 and at most 1; None for the provider's default.
-        reasoning: How much the model may think: an effort such as `"low"` or, where the provider counts, a budget of
-            tokens such as `"2048"`; empty for the provider's default.
-        seed: For providers that sample repeatably, as far as they do; None for none.
-        stop: Texts that end an answer.
-        top_k: Only the likeliest k tokens are drawn; None for the provider's default.
-        detail: How closely images are read, such as `"low"` or `"high"`; empty for the provider's default.
-        max_completion_tokens: Whether a compatible server is sent the limit under OpenAI's newer name.
-        extra_body: JSON object that is merged into the request; empty for none.
-    """
-
-    max_tokens: int = MAX_TOKENS
-    temperature: float | None = None
-    top_p: float | None = None
-    reasoning: str = ""
-    seed: int | None = None
-    stop: tuple[str, ...] = ()
-    top_k: int | None = None
-    detail: str = ""
-    max_completion_tokens: bool = False
-    extra_body: str = ""
-
-    @property
-    def extra(self) -> Mapping[str, Any]:
-        """The object in `extra_body`."""
-        extra: Mapping[str, Any] = json.loads(self.extra_body) if self.extra_body else {}
-        return extra
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ProviderEntry:
     """How a provider is reached.
 
     Attributes:
-        factory: `module:class`, imported only when it is asked for.
-        package: What is imported of pip's.
+        factory: `module:class` in `agents.api`, imported only when it is asked for.
+        summary: What it is.
         api_key_variable: Environment variable that holds the key.
         address_variable: Environment variable by which the provider's package is sent to another address; empty for
             none.
-        summary: What it is.
         part: What stands behind its name and a colon.
-        settings: Arguments of the class.
     """
 
     factory: str
-    package: str
-    api_key_variable: str
     summary: str
+    api_key_variable: str
     address_variable: str = ""
     part: str = "MODEL"
-    settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
-
-_HERE = "agents.api"
 
 COMPATIBLE = "compatible"
 """The provider that is any server of the user's."""
 
+_OPENAI = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
+
 PROVIDERS: dict[str, ProviderEntry] = {
-    "openai": ProviderEntry(
-        factory=f"{_HERE}.openai_responses:OpenAIResponses",
-        package="openai",
-        api_key_variable="OPENAI_API_KEY",
-        address_variable="OPENAI_BASE_URL",
-        summary="OpenAI's responses",
-    ),
-    "openai-chat": ProviderEntry(
-        factory=f"{_HERE}.openai_chat:OpenAIChat",
-        package="openai",
-        api_key_variable="OPENAI_API_KEY",
-        address_variable="OPENAI_BASE_URL",
-        summary="OpenAI's chat completions",
-    ),
+    "openai": ProviderEntry("openai_responses:OpenAIResponses", "OpenAI's responses", *_OPENAI),
+    "openai-chat": ProviderEntry("openai_chat:OpenAIChat", "OpenAI's chat completions", *_OPENAI),
     "anthropic": ProviderEntry(
-        factory=f"{_HERE}.anthropic_messages:AnthropicMessages",
-        package="anthropic",
-        api_key_variable="ANTHROPIC_API_KEY",
-        address_variable="ANTHROPIC_BASE_URL",
-        summary="Anthropic's messages",
+        "anthropic_messages:AnthropicMessages", "Anthropic's messages", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"
     ),
     "google": ProviderEntry(
-        factory=f"{_HERE}.google_gemini:GoogleGemini",
-        package="google.genai",
-        api_key_variable="GEMINI_API_KEY",
-        address_variable="GOOGLE_GEMINI_BASE_URL",
-        summary="Google's Gemini",
+        "google_gemini:GoogleGemini", "Google's Gemini", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"
     ),
     COMPATIBLE: ProviderEntry(
-        factory=f"{_HERE}.openai_chat:OpenAIChat",
-        package="openai",
-        api_key_variable="OPENAI_API_KEY",
-        summary="any server that speaks chat completions",
-        part="NAME@URL",
-        settings=MappingProxyType({"is_openai": False}),
+        "openai_chat:CompatibleChat", "any server that speaks chat completions", "OPENAI_API_KEY", part="NAME@URL"
     ),
 }
 """Every provider by the name it is asked for."""
@@ -159,9 +93,10 @@ class EndpointConfig:
             judge's `ask` may choose another.
         top_p: Above 0 and at most 1; None for the provider's default.
         max_tokens: Longest reply, in tokens.
-        reasoning: How much the model may think; see `Sampling`.
-        sampling_seed: Of replies; see `Sampling`, as for the settings up to `extra_body`. A provider without such a
-            setting refuses it.
+        reasoning: How much the model may think: an effort such as `"low"` or, where the provider counts, a budget of
+            tokens such as `"2048"`; empty for the provider's default.
+        sampling_seed: For providers that sample repeatably, as far as they do; None for none. A provider without one of
+            the settings from here to `extra_body` refuses it.
         stop: Texts that end a reply.
         top_k: Only the likeliest k tokens are drawn.
         detail: How closely images are read, such as `"low"` or `"high"`.
@@ -303,10 +238,10 @@ class EndpointConfig:
         return PROVIDERS[self.provider].api_key_variable if self.api_key_variable is None else self.api_key_variable
 
     @property
-    def sampling(self) -> Sampling:
-        """How a reply is drawn."""
-        names = {field.name for field in fields(Sampling)} - {"seed"}
-        return Sampling(seed=self.sampling_seed, **{name: getattr(self, name) for name in names})
+    def extra(self) -> Mapping[str, Any]:
+        """The object in `extra_body`."""
+        extra: Mapping[str, Any] = json.loads(self.extra_body) if self.extra_body else {}
+        return extra
 
 
 def _require_address(name: str, address: str) -> None:

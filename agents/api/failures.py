@@ -12,9 +12,11 @@ import json
 import math
 import re
 import time
+import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -182,24 +184,8 @@ Limit = Literal["context", "content_filter"]
 STATUSES = frozenset({400, 413, 422})
 """HTTP statuses by which providers refuse such requests."""
 
-CODES: dict[Limit, tuple[str, ...]] = {
-    "context": (
-        "context_length_exceeded",  # OpenAI, Azure, and most compatible gateways
-        "string_above_max_length",  # OpenAI
-        "exceed_context_size_error",  # llama.cpp
-        "input_too_large",
-        "request_too_large",  # Anthropic
-        "image_too_large",  # OpenAI
-        "image_file_too_large",  # OpenAI
-    ),
-    "content_filter": (
-        "content_filter",  # Azure, Moonshot
-        "content_policy_violation",  # OpenAI
-        "image_content_policy_violation",  # OpenAI
-        "data_inspection_failed",  # DashScope
-        "DataInspectionFailed",  # DashScope
-    ),
-}
+_TABLES = tomllib.loads(Path(__file__).with_name("limits.toml").read_text(encoding="utf-8"))
+CODES: dict[Limit, list[str]] = _TABLES["codes"]
 """Values of `code` or `type` in an error's body, in any case."""
 
 _OTHER_CODES = re.compile(
@@ -208,44 +194,7 @@ _OTHER_CODES = re.compile(
 )
 """Codes of other errors, whose messages may contain the phrases of a limit: `invalid_max_tokens`, for example."""
 
-PHRASES: dict[Limit, tuple[str, ...]] = {
-    "context": (
-        r"context_length_exceeded",  # gateways that drop the code
-        r"maximum context length",  # OpenAI, vLLM, DeepSeek, Mistral
-        r"maximum prompt length",  # xAI
-        r"maximum model length",  # vLLM
-        r"exceeds? (?:the|this|model's|the model's) (?:maximum )?context (?:window|length|size)",  # OpenAI
-        r"exceed(?:s|ed)? (?:the )?(?:model'?s? )?(?:available )?context (?:limit|size|length|window)",  # Anthropic
-        r"longer than the model'?s context length",  # SGLang
-        r"too long to fit into the model",  # vLLM
-        r"loaded with context length of only",  # LM Studio
-        r"greater than the context length",  # LM Studio
-        r"prompt is too long",  # Anthropic
-        r"input is too long",  # Bedrock
-        r"input token count .*exceeds the maximum",  # Gemini
-        r"range of input length should be",  # DashScope
-        r"`?inputs`? tokens \+ `?max_new_tokens`? must be",  # Text Generation Inference
-        r"`?inputs`? must have less than \d+ tokens",  # Text Generation Inference
-        r"request payload size exceeds",  # Gemini
-        r"request (?:entity|exceeds the maximum size|too large)|payload too large",  # Anthropic, nginx
-        r"too many images",  # OpenAI, Anthropic, Groq
-        r"at most [1-9]\d* (?:image|multimodal)",  # vLLM
-        r"image exceeds .* maximum",  # Anthropic
-        r"image dimensions exceed",  # Anthropic
-        r"exceeded limit on max bytes per data-uri",  # DashScope
-        r"multimodal file size is too large",  # DashScope
-    ),
-    "content_filter": (
-        r"content management policy",  # Azure
-        r"content filtering policy",  # Anthropic
-        r"rejected as a result of our safety system",  # OpenAI
-        r"(?:prompt|input|request|content|message|image|output)s? (?:was|were|has been|have been) flagged as "
-        r"potentially violating",  # OpenAI
-        r"data may contain inappropriate content",  # DashScope
-        r"content exists risk",  # DeepSeek
-        r"considered high risk",  # Moonshot
-    ),
-}
+PHRASES: dict[Limit, list[str]] = _TABLES["phrases"]
 """Patterns in an error's message, in any case. `content_filter` is looked for first."""
 
 _WITHOUT_VISION = re.compile(

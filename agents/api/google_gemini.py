@@ -20,11 +20,10 @@ from agents.api.conversation import (
     text_of,
     with_reasoning,
 )
-from agents.api.endpoint_config import Sampling
+from agents.api.endpoint_config import EndpointConfig
 from agents.api.failures import EndpointError, TransientError, error_of_status, no_connection, one_line, read_error
-from agents.api.provider import Connection, PictureLimits, refuse_settings, token_budget
+from agents.api.provider import Connection, PictureLimits, Provider, given, refuse_settings, token_budget
 from agents.api.transport import trusted
-from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import StopReason
 from vlm_envs.validation import require_choice
 
@@ -38,7 +37,7 @@ _ROLES = {"user": "user", "assistant": "model"}
 EFFORTS = ("minimal", "low", "medium", "high")
 
 
-class GoogleGemini:
+class GoogleGemini(Provider):
     """`generateContent`, thoughts included. See `Provider`."""
 
     limits = PictureLimits(
@@ -50,10 +49,6 @@ class GoogleGemini:
     )
 
     def __init__(self, connection: Connection) -> None:
-        if connection.streams:
-            raise ConfigError(
-                "google has no setting 'stream': its models always answer without streams, too. Leave it out."
-            )
         self._client = genai.Client(
             api_key=connection.api_key,
             vertexai=False,
@@ -67,28 +62,28 @@ class GoogleGemini:
             ),
         )
 
-    def request(self, model: str, messages: tuple[Message, ...], sampling: Sampling) -> dict[str, Any]:
+    def request(self, messages: tuple[Message, ...], config: EndpointConfig) -> dict[str, Any]:
         """Returns the call's arguments. See `Provider`."""
-        refuse_settings("google", sampling, "detail", "max_completion_tokens")
+        refuse_settings("google", config, "detail", "max_completion_tokens")
         system, others = split_system(messages)
         optional = {
             "system_instruction": system,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "thinking_config": _thinking(sampling.reasoning) if sampling.reasoning else None,
-            "seed": sampling.seed,
-            "stop_sequences": list(sampling.stop) or None,
-            "top_k": sampling.top_k,
-            "http_options": {"extra_body": dict(sampling.extra)} if sampling.extra else None,
+            "temperature": config.temperature,
+            "top_p": config.top_p,
+            "thinking_config": _thinking(config.reasoning) if config.reasoning else None,
+            "seed": config.sampling_seed,
+            "stop_sequences": list(config.stop),
+            "top_k": config.top_k,
+            "http_options": {"extra_body": dict(config.extra)} if config.extra else None,
         }
         return {
-            "model": model,
+            "model": config.model,
             "contents": [
                 {"role": _ROLES[message.role], "parts": [_part(part) for part in message.parts]} for message in others
             ],
             "config": {
-                "max_output_tokens": sampling.max_tokens,
-                **{name: value for name, value in optional.items() if value not in (None, "")},
+                "max_output_tokens": config.max_tokens,
+                **given(optional),
             },
         }
 
@@ -132,8 +127,19 @@ class GoogleGemini:
         )
 
     def tokens(self, body: Mapping[str, Any]) -> TokenCounts | None:
-        """Returns what a body says it took. See `Provider`."""
-        return _tokens(body.get("usage_metadata"))
+        """Returns the counts; Gemini counts thoughts beside the candidate's tokens, not among them."""
+        usage = body.get("usage_metadata")
+        prompt = count(usage, "prompt_token_count")
+        if prompt is None:
+            return None
+        reasoning = count(usage, "thoughts_token_count") or 0
+        candidates, total = count(usage, "candidates_token_count"), count(usage, "total_token_count")
+        completion = None if candidates is None else candidates + reasoning
+        if total is not None:
+            total -= count(usage, "tool_use_prompt_token_count") or 0
+        completion, reasoning = with_reasoning(prompt, completion, reasoning, total) or (reasoning, reasoning)
+        cached = count(usage, "cached_content_token_count") or 0
+        return TokenCounts(prompt=prompt, cached=cached, completion=completion, reasoning=reasoning)
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -161,22 +167,3 @@ def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, str):
         return {"text": part}
     return {"inline_data": {"mime_type": "image/png", "data": part.base64}}
-
-
-def _tokens(usage: Mapping[str, Any] | None) -> TokenCounts | None:
-    """Returns the counts; Gemini counts thoughts beside the candidate's tokens, not among them."""
-    prompt = count(usage, "prompt_token_count")
-    if prompt is None:
-        return None
-    reasoning = count(usage, "thoughts_token_count") or 0
-    candidates, total = count(usage, "candidates_token_count"), count(usage, "total_token_count")
-    completion = None if candidates is None else candidates + reasoning
-    if total is not None:
-        total -= count(usage, "tool_use_prompt_token_count") or 0
-    completion, reasoning = with_reasoning(prompt, completion, reasoning, total) or (reasoning, reasoning)
-    return TokenCounts(
-        prompt=prompt,
-        cached=count(usage, "cached_content_token_count") or 0,
-        completion=completion,
-        reasoning=reasoning,
-    )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from agents.api.conversation import Message, Picture
 from vlm_envs.errors import ConfigError
@@ -32,9 +32,10 @@ class Exchange:
     said: Message
 
 
-class History(Protocol):
+class History(ABC):
     """Chooses what is sent."""
 
+    @abstractmethod
     def messages(self, past: Sequence[Exchange], now: Message, summary: str = "") -> tuple[Message, ...]:
         """Returns the messages of a request, system prompt left out.
 
@@ -51,18 +52,11 @@ class History(Protocol):
             past: Turns that are over, at least one.
             summary: The last summary, of all of them but the newest.
         """
-
-
-class _NoSummary:
-    """A policy that never asks for a summary."""
-
-    def asks_to_sum_up(self, past: Sequence[Exchange], summary: str) -> tuple[Message, ...]:
-        """Returns no request."""
         return ()
 
 
 @dataclass(frozen=True)
-class FullHistory(_NoSummary):
+class FullHistory(History):
     """Everything, which is also what a provider's prompt cache serves best."""
 
     def messages(self, past: Sequence[Exchange], now: Message, summary: str = "") -> tuple[Message, ...]:
@@ -71,7 +65,7 @@ class FullHistory(_NoSummary):
 
 
 @dataclass(frozen=True)
-class LastImages(_NoSummary):
+class LastImages(History):
     """Every text, and the pictures of the last observations.
 
     Attributes:
@@ -98,7 +92,7 @@ class LastImages(_NoSummary):
 
 
 @dataclass(frozen=True)
-class LastTurns(_NoSummary):
+class LastTurns(History):
     """The first observation's text, which holds the rules, and the last turns whole.
 
     Attributes:
@@ -122,7 +116,7 @@ class LastTurns(_NoSummary):
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(History):
     """The rules, the model's own summary of the turns so far, and the turn that is shown now.
 
     The summary is a request of its own before every turn but the first; its tokens count like the others.

@@ -9,16 +9,19 @@ import openai
 from openai.lib.streaming.chat import ChatCompletionStreamState
 
 from agents.api.conversation import Completion, Message, Part, TokenCounts, count, stopped, text_of, with_reasoning
-from agents.api.endpoint_config import Sampling
+from agents.api.endpoint_config import EndpointConfig
+from agents.api.failures import TransientError
 from agents.api.provider import (
     UNCOMPRESSED,
     Connection,
     EndOfStream,
     PictureLimits,
+    Provider,
     conversation_key,
+    given,
+    package_client,
     refuse_settings,
     sent,
-    stream_ended_early,
 )
 from vlm_envs.trajectory import StopReason
 from vlm_envs.validation import require_choice
@@ -42,49 +45,77 @@ _FAULTS = ("error", "abort", "cancelled", "insufficient_system_resource")
 """What a server says that failed or gave up in the middle, whatever it had said by then."""
 
 
-class OpenAIChat:
+class OpenAIProvider(Provider):
+    """What OpenAI's two interfaces share.
+
+    Attributes:
+        usage_names: What they call tokens sent and received.
+    """
+
+    limits = LIMITS
+    usage_names: tuple[str, str]
+
+    def __init__(self, connection: Connection) -> None:
+        self._client = package_client(openai.AsyncOpenAI, connection)
+
+    def tokens(self, body: Mapping[str, Any]) -> TokenCounts | None:
+        """Returns what a body says it took. See `Provider`."""
+        usage, (sent_name, came_name) = body.get("usage"), self.usage_names
+        prompt = count(usage, f"{sent_name}_tokens")
+        if prompt is None:
+            return None
+        reasoning = count(usage, f"{came_name}_tokens_details", "reasoning_tokens") or 0
+        came = with_reasoning(prompt, count(usage, f"{came_name}_tokens"), reasoning, count(usage, "total_tokens"))
+        if came is None:
+            return None
+        details = f"{sent_name}_tokens_details"
+        return TokenCounts(
+            prompt=prompt,
+            cached=count(usage, details, "cached_tokens") or 0,
+            cache_writes=count(usage, details, "cache_write_tokens") or 0,
+            completion=came[0],
+            reasoning=came[1],
+        )
+
+
+class OpenAIChat(OpenAIProvider):
     """Chat completions. See `Provider`.
 
-    Args:
-        connection: Where and how.
+    Attributes:
         is_openai: False for a server of somebody else: no limit and no effort of OpenAI's, and the older name of the
             token limit.
     """
 
-    def __init__(self, connection: Connection, *, is_openai: bool = True) -> None:
-        self.limits = LIMITS if is_openai else PictureLimits()
-        self._is_openai, self._streams = is_openai, connection.streams
-        self._client = openai.AsyncOpenAI(
-            api_key=connection.api_key,
-            base_url=connection.base_url or None,
-            timeout=connection.timeout_s,
-            max_retries=0,
-            http_client=connection.http,
-        )
+    can_stream = True
+    is_openai = True
+    usage_names = ("prompt", "completion")
 
-    def request(self, model: str, messages: tuple[Message, ...], sampling: Sampling) -> dict[str, Any]:
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._streams = connection.streams
+
+    def request(self, messages: tuple[Message, ...], config: EndpointConfig) -> dict[str, Any]:
         """Returns the call's arguments. See `Provider`."""
         drawn: dict[str, Any] = {
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "reasoning_effort": sampling.reasoning,
-            "seed": sampling.seed,
-            "stop": list(sampling.stop) or None,
+            "temperature": config.temperature,
+            "top_p": config.top_p,
+            "reasoning_effort": config.reasoning,
+            "seed": config.sampling_seed,
+            "stop": list(config.stop),
         }
-        extra = dict(sampling.extra)
-        if self._is_openai:
-            require_effort(sampling.reasoning)
-            refuse_settings("openai-chat", sampling, "top_k", "max_completion_tokens")
+        extra = dict(config.extra)
+        if self.is_openai:
+            require_effort(config.reasoning)
+            refuse_settings("openai-chat", config, "top_k", "max_completion_tokens")
             drawn["prompt_cache_key"] = conversation_key(messages)
-        elif sampling.top_k is not None:
-            extra = {"top_k": sampling.top_k, **extra}  # The package has no name for it; most servers do
-        is_new_name = self._is_openai or sampling.max_completion_tokens
+        elif config.top_k is not None:
+            extra = {"top_k": config.top_k, **extra}  # The package has no name for it; most servers do
+        is_new_name = self.is_openai or config.max_completion_tokens
         return {
-            "model": model,
-            "messages": [{"role": message.role, "content": _content(message, sampling.detail)} for message in messages],
-            "max_completion_tokens" if is_new_name else "max_tokens": sampling.max_tokens,
-            **{name: value for name, value in drawn.items() if value not in (None, "")},
-            **({"extra_body": extra} if extra else {}),
+            "model": config.model,
+            "messages": [{"role": message.role, "content": _content(message, config.detail)} for message in messages],
+            "max_completion_tokens" if is_new_name else "max_tokens": config.max_tokens,
+            **given({**drawn, "extra_body": extra}),
         }
 
     async def send(self, request: Mapping[str, Any]) -> Any:
@@ -117,13 +148,12 @@ class OpenAIChat:
             model=text_of(body.get("model")),
         )
 
-    def tokens(self, body: Mapping[str, Any]) -> TokenCounts | None:
-        """Returns what a body says it took. See `Provider`."""
-        return _tokens(body.get("usage"))
 
-    async def close(self) -> None:
-        """Closes the connections."""
-        await self._client.close()
+class CompatibleChat(OpenAIChat):
+    """Chat completions of a server that is not OpenAI's."""
+
+    is_openai = False
+    limits = PictureLimits()
 
 
 async def _assembled(call: Awaitable[Any]) -> Any:
@@ -142,11 +172,9 @@ async def _assembled(call: Awaitable[Any]) -> Any:
             if chunk.object == "chat.completion.chunk":
                 state.handle_chunk(chunk)
                 has_chunks = True
-    if not has_chunks:
-        raise stream_ended_early()
-    reply = state.current_completion_snapshot
-    if not end.was_sent and any(choice.finish_reason is None for choice in reply.choices):
-        raise stream_ended_early()
+    reply = state.current_completion_snapshot if has_chunks else None
+    if reply is None or (not end.was_sent and any(choice.finish_reason is None for choice in reply.choices)):
+        raise TransientError("the stream ended before the reply was complete")
     return reply
 
 
@@ -175,21 +203,3 @@ def _said(content: Any) -> tuple[str, str]:
         return text_of(content), ""
     text = "".join(text_of(part["text"]) for part in content if part["type"] == "text")
     return text, "\n".join(_said(part["thinking"])[0] for part in content if part["type"] == "thinking")
-
-
-def _tokens(usage: Mapping[str, Any] | None) -> TokenCounts | None:
-    prompt = count(usage, "prompt_tokens")
-    if prompt is None:
-        return None
-    reasoning = count(usage, "completion_tokens_details", "reasoning_tokens") or 0
-    came = with_reasoning(prompt, count(usage, "completion_tokens"), reasoning, count(usage, "total_tokens"))
-    if came is None:
-        return None
-    completion, reasoning = came
-    return TokenCounts(
-        prompt=prompt,
-        cached=count(usage, "prompt_tokens_details", "cached_tokens") or 0,
-        cache_writes=count(usage, "prompt_tokens_details", "cache_write_tokens") or 0,
-        completion=completion,
-        reasoning=reasoning,
-    )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import re
 import threading
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, ValidationError
 
 from agents.api.conversation import TokenCounts
 from vlm_envs.errors import ConfigError
@@ -21,8 +23,10 @@ _VERSION = r"[-@](latest|\d{8}|\d{6}|\d{4}-\d{2}-\d{2}|\d{4}|\d{3})"
 SHIPPED = Path(__file__).with_name("prices.toml")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Price:
+Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+
+
+class Price(BaseModel, frozen=True, extra="forbid"):
     """US dollars for a million tokens. See `TokenCounts`.
 
     Attributes:
@@ -32,10 +36,10 @@ class Price:
         cache_writes: Tokens written to it; None for the full price.
     """
 
-    prompt: float
-    completion: float
-    cached: float | None = None
-    cache_writes: float | None = None
+    prompt: Dollars
+    completion: Dollars
+    cached: Dollars | None = None
+    cache_writes: Dollars | None = None
 
     def usd(self, tokens: TokenCounts) -> float:
         """Returns what tokens cost."""
@@ -73,29 +77,30 @@ class PriceTable:
         return self._prices[max(fits, key=len)] if fits else None
 
 
+class _PriceFile(BaseModel, extra="forbid"):
+    models: dict[str, Price]
+    checked: date | str = ""
+
+
 def _read(path: Path) -> dict[str, Price]:
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return _PriceFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8"))).models
     except (OSError, ValueError) as error:
-        raise ConfigError(f"Cannot read the prices in {path}: {error}.") from error
-    models = content.get("models")
-    if not isinstance(models, dict) or content.keys() - {"models", "checked"}:
-        raise ConfigError(f'{path} needs one table [models], such as "gpt-4.1" = {{ prompt = 2.0, completion = 8.0 }}.')
-    return {name: _price(path, name, entry) for name, entry in models.items()}
+        fault = _fault(error) if isinstance(error, ValidationError) else " ".join(str(error).split())
+        raise ConfigError(
+            f"Cannot read the prices in {path}: {fault} Expected is a table [models], such as "
+            '"gpt-4.1" = { prompt = 2.0, completion = 8.0 }, in US dollars.'
+        ) from error
 
 
-def _price(path: Path, name: str, entry: object) -> Price:
-    names = [field.name for field in fields(Price)]
-    if not isinstance(entry, dict):
-        raise ConfigError(f"{path}: the price of {name!r} must name prompt and completion; got {entry!r}.")
-    for key, value in entry.items():
-        if key not in names:
-            raise ConfigError(f"{path}: {name!r} has an unknown price {key!r}.{did_you_mean(key, names)}")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not (math.isfinite(value) and value >= 0):
-            raise ConfigError(f"{path}: {key} of {name!r} must be a number of US dollars, at least 0; got {value!r}.")
-    if missing := {"prompt", "completion"} - entry.keys():
-        raise ConfigError(f"{path}: {name!r} has no {' and no '.join(sorted(missing))} price.")
-    return Price(**entry)
+def _fault(error: ValidationError) -> str:
+    """Returns the first mistake in a sentence; an unknown name comes before the one it was probably meant to be."""
+    found = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+    place, name = ".".join(map(str, found["loc"])), str(found["loc"][-1])
+    if found["type"] == "extra_forbidden":
+        known = Price.model_fields if len(found["loc"]) > 1 else _PriceFile.model_fields
+        return f"{place} is not known.{did_you_mean(name, known)}"
+    return f"{place}: {found['msg']}, got {found['input']!r}."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from agents.api.conversation import Message
@@ -58,16 +58,23 @@ def faults_of(endpoints: Sequence[EndpointConfig], *, busy: Container[int] = _BU
         endpoints: The models.
         busy: HTTP statuses that are no fault.
     """
-    asked = {_asking(config): "" for config in endpoints}
-    if not asked:
+    if not endpoints:
         return []
-    under_way = _UnderWay(busy)
-    with ThreadPoolExecutor(len(asked), thread_name_prefix="probe") as pool:
+    from agents.api.client import ModelClient  # imports tenacity, which the api extra installs
+
+    faults: dict[EndpointConfig, str] = {}
+    clients: dict[EndpointConfig, ModelClient] = {}
+    for config in dict.fromkeys(map(_asking, endpoints)):
         try:
-            faults = dict(zip(asked, pool.map(under_way.fault, asked), strict=True))
-        except BaseException:
-            under_way.give_up()  # Ctrl-C must not wait for a model that is silent
-            raise
+            clients[config] = ModelClient(config)
+        except VLMEnvsError as error:
+            faults[config] = str(error)
+    with ThreadPoolExecutor(max(1, len(clients)), thread_name_prefix="probe") as pool:
+        try:
+            faults |= zip(clients, pool.map(partial(_fault, busy), clients.values()), strict=True)
+        finally:  # Ctrl-C must not wait for a model that is silent
+            for client in clients.values():
+                client.close()
     return [faults[_asking(config)] for config in endpoints]
 
 
@@ -89,38 +96,14 @@ def _asking(config: EndpointConfig) -> EndpointConfig:
     )
 
 
-@dataclass(frozen=True)
-class _UnderWay:
-    """The models that are being asked, from several threads."""
-
-    busy: Container[int]
-    clients: list[ModelClient] = field(default_factory=list)
-    is_over: threading.Event = field(default_factory=threading.Event)
-
-    def give_up(self) -> None:
-        """Ends what is under way, and what is only about to begin."""
-        self.is_over.set()
-        for client in list(self.clients):
-            client.close()
-
-    def fault(self, config: EndpointConfig) -> str:
-        """Returns why a model does not answer; nothing where it does."""
-        from agents.api.client import ModelClient  # imports tenacity, which the api extra installs
-
-        try:
-            client = ModelClient(config)
-        except VLMEnvsError as error:
-            return str(error)
-        self.clients.append(client)
-        try:
-            if not self.is_over.is_set():
-                client.complete([Message(role="user", parts=(QUESTION,))])
-        except EndpointError as error:
-            is_busy = error.status is not None and error.status in self.busy and not isinstance(error, PermanentError)
-            return "" if is_busy else f"{str(error).rstrip('.')}. {_remedy(error, config)}"
-        finally:
-            client.close()
-        return ""
+def _fault(busy: Container[int], client: ModelClient) -> str:
+    """Returns why a model does not answer; nothing where it does."""
+    try:
+        client.complete([Message(role="user", parts=(QUESTION,))])
+    except EndpointError as error:
+        is_busy = error.status is not None and error.status in busy and not isinstance(error, PermanentError)
+        return "" if is_busy else f"{str(error).rstrip('.')}. {_remedy(error, client.config)}"
+    return ""
 
 
 def _remedy(error: EndpointError, config: EndpointConfig) -> str:

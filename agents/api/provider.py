@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import httpx2
 
 from agents.api.conversation import Completion, Message, TokenCounts
-from agents.api.endpoint_config import Sampling
+from agents.api.endpoint_config import EndpointConfig
 from agents.api.failures import (
     EndpointError,
     PermanentError,
@@ -25,9 +26,6 @@ from agents.api.failures import (
     read_error,
 )
 from vlm_envs.errors import ConfigError
-
-if TYPE_CHECKING:
-    import httpx2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,22 +73,27 @@ class PictureLimits:
         return ""
 
 
-class Provider(Protocol):
+class Provider(ABC):
     """One provider's format, and its package's client.
 
     Attributes:
-        limits: Of pictures.
+        limits: Of images.
+        can_stream: Whether replies can be asked for as streams.
     """
 
     limits: PictureLimits
+    can_stream = False
+    _client: Any
 
-    def request(self, model: str, messages: tuple[Message, ...], sampling: Sampling) -> dict[str, Any]:
+    @abstractmethod
+    def request(self, messages: tuple[Message, ...], config: EndpointConfig) -> dict[str, Any]:
         """Returns the keyword arguments of the package's call, JSON throughout.
 
         Raises:
             ConfigError: If the provider has no such way to draw answers.
         """
 
+    @abstractmethod
     async def send(self, request: Mapping[str, Any]) -> Any:
         """Sends one request, once, and returns the reply's body as JSON, whatever it may be.
 
@@ -98,6 +101,7 @@ class Provider(Protocol):
             EndpointError: If there is none.
         """
 
+    @abstractmethod
     def read(self, body: Mapping[str, Any]) -> Completion:
         """Returns what a body says.
 
@@ -105,11 +109,13 @@ class Provider(Protocol):
             LookupError, TypeError, AttributeError, ValueError: If it is no reply of this provider.
         """
 
+    @abstractmethod
     def tokens(self, body: Mapping[str, Any]) -> TokenCounts | None:
         """Returns what a body says it took, whatever else it says; None where it was not counted."""
 
     async def close(self) -> None:
         """Closes the connections."""
+        await self._client.close()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,11 +140,27 @@ class Connection:
         return f"Connection(base_url={self.base_url!r})"
 
 
-def refuse_settings(provider: str, sampling: Sampling, *names: str) -> None:
+def package_client(client_class: Any, connection: Connection) -> Any:
+    """Returns the client of `openai` or `anthropic`, which sends each request once."""
+    return client_class(
+        api_key=connection.api_key,
+        base_url=connection.base_url or None,
+        timeout=connection.timeout_s,
+        max_retries=0,
+        http_client=connection.http,
+    )
+
+
+def given(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings that are set."""
+    return {name: value for name, value in settings.items() if value not in (None, "", [], {})}
+
+
+def refuse_settings(provider: str, config: EndpointConfig, *names: str) -> None:
     """Raises `ConfigError` if one of the named settings is set, for a provider that has no such setting."""
     for name in names:
-        if getattr(sampling, name) not in (None, "", (), False):
-            raise ConfigError(f"{provider} has no setting {name!r}. Leave it out.")
+        if getattr(config, name) not in (None, "", (), False):
+            raise ConfigError(f"{provider} has no setting {name.removeprefix('sampling_')!r}. Leave it out.")
 
 
 def conversation_key(messages: Sequence[Message]) -> str:
@@ -233,8 +255,3 @@ class EndOfStream(httpx2.AsyncByteStream):
     async def aclose(self) -> None:
         """Closes the stream."""
         await self._inner.aclose()
-
-
-def stream_ended_early() -> TransientError:
-    """Returns the error of a stream that ended before the reply was complete."""
-    return TransientError("the stream ended before the reply was complete")

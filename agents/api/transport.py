@@ -177,12 +177,14 @@ def make_provider(name: str, connection: Connection) -> Provider:
     entry = PROVIDERS[require_choice("provider", name, PROVIDERS)]
     module, _, attribute = entry.factory.partition(":")
     try:
-        factory = getattr(importlib.import_module(module), attribute)
+        factory = getattr(importlib.import_module(f"agents.api.{module}"), attribute)
     except ModuleNotFoundError as error:
         raise EngineUnavailableError(
             f"{name} needs the package {error.name}, which is not installed. Run: {install_command('api')}"
         ) from error
-    made: Provider = factory(connection, **entry.settings)
+    made: Provider = factory(connection)
+    if connection.streams and not made.can_stream:
+        raise ConfigError(f"{name} has no setting 'stream': its servers also answer without streams. Leave it out.")
     return made
 
 

@@ -125,15 +125,19 @@ class ChatEncoder:
         segment = self.encode_content(
             (*images, observation["text"]), system=system, is_first=is_first, needs_end_of_turn=needs_end_of_turn
         )
-        if not self._has_warned and names_pixels(f"{system}\n{observation['text']}"):
-            self._warn_of_resized(images, segment.images)
+        if not self._has_warned:
+            self._warn_of_resized(images, segment.images, f"{system}\n{observation['text']}")
         return segment
 
-    def _warn_of_resized(self, images: Sequence[npt.NDArray[np.uint8]], processed: Sequence[ProcessedImage]) -> None:
-        """Warns, once, if an image whose pixels the prompt names is not shown to the model at its own size."""
+    def _warn_of_resized(
+        self, images: Sequence[npt.NDArray[np.uint8]], processed: Sequence[ProcessedImage], prompt: str
+    ) -> None:
+        """Warns once if the model is shown an image in another size, and the prompt refers to the image's pixels."""
         for image, read in zip(images, processed, strict=True):
             (height, width), size = image.shape[:2], read.size_px
-            if size is None or size == showable(image, self.image_reader.max_aspect_ratio).shape[:2]:
+            if size is None or size == (height, width):
+                continue
+            if size == showable(image, self.image_reader.max_aspect_ratio).shape[:2] or not names_pixels(prompt):
                 continue
             self._has_warned = True
             warnings.warn(

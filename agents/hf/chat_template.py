@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from vlm_envs.responses.formats import KNOWN_TAGS
 
-_REMEDY = (
-    "Answers stay in the conversation as they were sampled, token by token, so that what is trained on is what was "
-    "read. Use an Instruct checkpoint, or put the template of one into a copy of this one as chat_template.jinja: the "
-    "model then learns to keep its thoughts."
+_NOT_SPOKEN = (
+    "The checkpoint's chat template cannot be spoken turn by turn: it changes what was said, such as the thoughts of "
+    "earlier answers, or opens answers itself. Answers stay in the conversation as they were sampled, so that what is "
+    "trained on is what was read. Use an Instruct checkpoint, or put the template of one into a copy of this one as "
+    "chat_template.jinja: the model then learns to keep its thoughts."
 )
 
 _NO_SYSTEM = (
@@ -105,7 +105,7 @@ def read_dialect(tokenizer: PreTrainedTokenizerBase, marker: str) -> Dialect:
     """
     rendered = rendered_probe(tokenizer)
     if marker not in rendered:
-        raise ValueError(_text_only(f"pictures leave no {marker}"))
+        raise ValueError(_not_rendered(f"images leave no {marker}"))
     turns = [Exchange(num_images=0, text=_FIRST, answer=_ANSWER), Exchange(num_images=0, text=_LATER, answer=None)]
     shown = [Exchange(num_images=1, text=turn.text, answer=turn.answer) for turn in turns]
     two = [Exchange(num_images=2, text=_FIRST, answer=None)]
@@ -121,7 +121,7 @@ def read_dialect(tokenizer: PreTrainedTokenizerBase, marker: str) -> Dialect:
     added = opening[num_common:] or next((tag for tag in sorted(KNOWN_TAGS) if tag in opening), "")
     alike = all(each.endswith(image) for each in (pictured[0], pictured[2], two_pictures[0]))
     if added or image.count(marker) != 1 or not alike:
-        raise ValueError(mismatch(rendered, added=added))
+        raise ValueError(mismatch(rendered))
     return Dialect(
         first=Heads(text=plain[0], images=pictured[0].removesuffix(image)),
         later=Heads(text=plain[2], images=pictured[2].removesuffix(image)),
@@ -167,35 +167,19 @@ def rendered_probe(tokenizer: PreTrainedTokenizerBase, system: str = "") -> str:
     except Exception as error:  # a template is a program: whatever it raises, it cannot be spoken
         if system:  # without one it was rendered
             raise ValueError(f"{_NO_SYSTEM} ({type(error).__name__}: {error})") from error
-        raise ValueError(_why_not_rendered(tokenizer, error)) from error
+        raise ValueError(_not_rendered(f"{type(error).__name__}: {error}")) from error
 
 
-def mismatch(rendered: str, ours: str | None = None, *, system: str = "", added: str = "") -> str:
+def mismatch(rendered: str, ours: str | None = None, *, system: str = "") -> str:
     """Returns why a template cannot be spoken, for an error.
 
     Args:
         rendered: What it makes of `PROBE`.
         ours: What we make of it, if the template could be read at all.
         system: The system message it was tried with, if any; without one it was found to agree.
-        added: What the template puts into the model's mouth at the beginning of a new answer.
     """
     came = f"\ntemplate: {rendered!r}" if ours is None else f"\nexpected: {ours!r}\ntemplate: {rendered!r}"
-    if system:
-        return f"{_NO_SYSTEM}{came}"
-    faults = []
-    answers = [exchange.answer for exchange in PROBE if exchange.answer is not None]
-    if any(answer not in rendered for answer in answers):
-        without_thoughts = all(answer.split("</think>")[-1].strip() in rendered for answer in answers)
-        is_strip = without_thoughts and any(answer.strip() not in rendered for answer in answers)
-        faults.append(
-            "removes the thoughts, all before </think>, from earlier answers" if is_strip else "changes what was said"
-        )
-    elif any(exchange.text not in rendered for exchange in PROBE):
-        faults.append("changes what was said")
-    if added:
-        faults.append(f"opens every answer with {added!r}, which is the model's to write")
-    reasons = f" It {', and it '.join(faults)}. {_REMEDY}" if faults else ""
-    return f"The checkpoint's chat template cannot be spoken turn by turn.{reasons}{came}"
+    return f"{_NO_SYSTEM if system else _NOT_SPOKEN}{came}"
 
 
 def processor_template(directory: Path) -> str | None:
@@ -229,35 +213,21 @@ def _around(
     return [*pieces, rest]
 
 
-def _render(
-    tokenizer: PreTrainedTokenizerBase, exchanges: Sequence[Exchange], system: str = "", *, with_pictures: bool = True
-) -> str:
-    messages: list[dict[str, Any]] = []
-    if system:
-        messages.append({"role": "system", "content": _content(system, [], with_pictures)})
+def _render(tokenizer: PreTrainedTokenizerBase, exchanges: Sequence[Exchange], system: str = "") -> str:
+    messages = [_message("system", system)] if system else []
     for exchange in exchanges:
-        pictures = [{"type": "image"}] * exchange.num_images
-        messages.append({"role": "user", "content": _content(exchange.text, pictures, with_pictures)})
+        messages.append(_message("user", exchange.text, exchange.num_images))
         if exchange.answer is not None:
-            messages.append({"role": "assistant", "content": _content(exchange.answer, [], with_pictures)})
+            messages.append(_message("assistant", exchange.answer))
     return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
 
 
-def _content(text: str, pictures: list[dict[str, str]], with_pictures: bool) -> Any:
-    return [*pictures, {"type": "text", "text": text}] if with_pictures else text
+def _message(role: str, text: str, num_images: int = 0) -> dict[str, Any]:
+    return {"role": role, "content": [*[{"type": "image"}] * num_images, {"type": "text", "text": text}]}
 
 
-def _why_not_rendered(tokenizer: PreTrainedTokenizerBase, error: Exception) -> str:
-    came = f"{type(error).__name__}: {error}"
-    try:
-        _render(tokenizer, PROBE, with_pictures=False)
-    except (TemplateError, TypeError, ValueError, LookupError, AttributeError):
-        return f"The checkpoint's chat template cannot be rendered ({came}); expected that of a model that sees."
-    return _text_only(came)
-
-
-def _text_only(came: str) -> str:
+def _not_rendered(came: str) -> str:
     return (
-        f"The checkpoint's chat template cannot be spoken: it takes text only ({came}). Put the template of the "
-        "vision-language checkpoint it was made from into its directory as chat_template.jinja."
+        f"The checkpoint's chat template cannot be rendered with images ({came}); it may take text only. Put the "
+        "template of the vision-language checkpoint it was made from into its directory as chat_template.jinja."
     )

@@ -25,22 +25,19 @@ from typing import Any, cast
 import numpy as np
 import torch
 from torch import Tensor
-from transformers.cache_utils import Cache, DynamicLayer
+from transformers.cache_utils import Cache
 
 from agents.agent import Response
 from agents.hf.chat import PromptSegment
 from agents.hf.conversations import AnswersRequests, SampledResponse
-from agents.hf.family import ProcessedImage, placeholder_order
+from agents.hf.family import ProcessedImage
 from agents.hf.hf_agent import CheckpointAgent
-from agents.hf.sampler import EpisodeDraws, ModelSampler, prefill_chunks
+from agents.hf.sampler import BufferedLayer, EpisodeDraws, ModelSampler, left_padded, next_positions
 
 JOIN_RATIO = 0.25
 """Share of the rows being answered that prompts wait for, to be fed together: a pass costs more than a row."""
 JOIN_WITHIN = 16
 """Tokens of the rows being answered after which prompts that are fewer are fed all the same."""
-
-CHUNK = 128
-"""Columns by which slots grow."""
 
 
 class ContinuousHFAgent(AnswersRequests, CheckpointAgent):
@@ -202,30 +199,15 @@ class ContinuousSampler(ModelSampler):
         """Feeds tokens to the rows in the slots from `start` on, and returns the logits behind them, float32[N, V]."""
         states = [self._rows[row] for row in self._row_at[start : start + len(ids)]]
         ids_BT, added_BT = (each.to(self.model.device) for each in left_padded(ids, self.encoder.pad_id))
-        relative = self.family.positions(self.model, ids_BT, added_BT.long(), images)
+        relative = self.family.positions(self.model, ids_BT, added_BT, images)
         positions = relative + torch.tensor([[state.next_position] for state in states], device=ids_BT.device)
-        ends_B = (positions * added_BT).reshape(-1, *added_BT.shape).amax(dim=(0, 2)) + 1
-        for state, end in zip(states, ends_B.tolist(), strict=True):
+        for state, end in zip(states, next_positions(positions, added_BT).tolist(), strict=True):
             state.next_position = end
-        features = self.seen.features(self.model, images) if images else None
-        is_image_BT = ids_BT == self.encoder.image_token_id
-        order_BT = placeholder_order(is_image_BT)
-        for first, end in prefill_chunks(
-            is_image_BT, self.sampling.prefill_chunk_tokens, whole_images=self.family.keeps_images_whole
-        ):
-            columns = slice(first, end)
-            shown = order_BT[:, columns][is_image_BT[:, columns]]
-            mask = self._cache.open(start, start + len(ids), added_BT[:, columns])
-            hidden_BTD = self.family.hidden_states(
-                self.model,
-                ids_BT[:, columns],
-                features=features.select(shown) if features is not None and len(shown) else None,
-                positions=positions[..., columns],
-                mask=mask,
-                cache=self._cache,
-            )
-            self._cache.commit(added_BT[:, columns])
-        return self.family.logits(self.model, hidden_BTD[:, -1]).float()
+
+        def opened(columns: slice) -> Tensor:
+            return self._cache.open(start, start + len(ids), added_BT[:, columns])  # type: ignore[no-any-return]
+
+        return self._logits(ids_BT, positions, images, opened, lambda columns: self._cache.commit(added_BT[:, columns]))
 
     def _leave(self, rows: Sequence[int]) -> None:
         """Puts rows that are being answered behind those that go on."""
@@ -245,17 +227,6 @@ class ContinuousSampler(ModelSampler):
             self._row_at[slot] = row
 
 
-def left_padded(rows: Sequence[np.ndarray[Any, Any]], pad_id: int) -> tuple[Tensor, Tensor]:
-    """Returns rows of tokens as int64[B, T] with padding before them, and bool[B, T], which tokens are none."""
-    width = max(map(len, rows))
-    ids_BT = torch.full((len(rows), width), pad_id, dtype=torch.long)
-    is_token_BT = torch.zeros(len(rows), width, dtype=torch.bool)
-    for index, row in enumerate(rows):
-        ids_BT[index, width - len(row) :] = torch.from_numpy(row.astype(np.int64))
-        is_token_BT[index, width - len(row) :] = True
-    return ids_BT, is_token_BT
-
-
 @dataclass
 class _Window:
     """The slots that a pass goes over, `start` to `stop`, and the columns before those it adds."""
@@ -265,10 +236,8 @@ class _Window:
     num_past: int = 0
 
 
-class _SlotLayer(DynamicLayer):
-    """One layer's keys and values, `(2, slots, heads, columns, head_dim)`."""
-
-    _buffers: Tensor
+class _SlotLayer(BufferedLayer):
+    """One layer's keys and values in slots."""
 
     def __init__(self, window: _Window, num_slots: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -281,7 +250,7 @@ class _SlotLayer(DynamicLayer):
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Puts states, shape (rows, heads, tokens, head_dim), into the last columns, and returns all of the window."""
         window, end = self._window, self._window.num_past + key_states.shape[-2]
-        self._reserve(end, key_states)
+        self._reserve(end, self._num_slots, key_states)
         rows = self._buffers[:, window.start : window.stop, :, :end]
         rows[:, :, :, window.num_past :] = torch.stack([key_states, value_states])
         return rows[0], rows[1]
@@ -293,17 +262,6 @@ class _SlotLayer(DynamicLayer):
     def copy(self, from_N: Tensor, to_N: Tensor, num_columns: int) -> None:
         """Copies the first columns of slots to other slots, all at once."""
         self._buffers[:, to_N, :, :num_columns] = self._buffers[:, from_N, :, :num_columns]
-
-    def _reserve(self, num_columns: int, like: Tensor) -> None:
-        if self.is_initialized and self._buffers.shape[3] >= num_columns:
-            return
-        _, heads, _, head_dim = like.shape
-        buffers = like.new_zeros(2, self._num_slots, heads, -(-num_columns // CHUNK) * CHUNK, head_dim)
-        if self.is_initialized:
-            buffers[:, :, :, : self._buffers.shape[3]] = self._buffers
-        else:
-            self.lazy_initialization(like, like)
-        self._buffers = buffers
 
 
 class SlotCache(Cache):
@@ -332,7 +290,7 @@ class SlotCache(Cache):
         Args:
             start: First slot.
             stop: Behind the last one.
-            added_BT: bool, which of the tokens that are fed are no padding; padding stands on the left.
+            added_BT: int64, 1 for tokens that are fed and no padding; padding stands on the left.
 
         Returns:
             int64 `(B, past + T)`, the pass's `attention_mask`.
@@ -341,7 +299,7 @@ class SlotCache(Cache):
         num_past = int(lengths_B.max())
         self._window.start, self._window.stop, self._window.num_past = start, stop, num_past
         past_BT = torch.arange(num_past, device=lengths_B.device) < lengths_B[:, None]
-        return torch.cat([past_BT, added_BT], dim=1).long()
+        return torch.cat([past_BT.long(), added_BT], dim=1)
 
     def commit(self, added_BT: Tensor) -> None:
         """Moves what the pass added, which `open` was told of, to the ends of its rows."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -28,24 +28,6 @@ class SampledResponse:
     ids: list[int]
     logprobs: list[float]
     error: str = ""
-
-
-class Sampler(Protocol):
-    """Continues conversations: token in, token out."""
-
-    def start(self, rows: Sequence[int]) -> None:
-        """Forgets everything and opens one empty conversation per row."""
-
-    def continue_rows(self, rows: Sequence[int], segments: Sequence[PromptSegment]) -> list[SampledResponse]:
-        """Appends a segment to each row and samples its response.
-
-        Args:
-            rows: A subset of the rows started, in any order; the others are dropped for good.
-            segments: What each row is shown.
-
-        Returns:
-            One sample per row, in the order of `rows`.
-        """
 
 
 class Conversations:
@@ -121,25 +103,11 @@ class Conversations:
         )
 
 
-class RequestSampler(Protocol):
-    """Continues conversations that join and leave at any time; the methods are those of vLLM."""
-
-    @property
-    def has_unfinished_requests(self) -> bool:
-        """Whether any row is yet to be answered."""
-
-    def add_request(self, row: int, segment: PromptSegment) -> None:
-        """Appends a segment to a row, whose response is to be sampled."""
-
-    def step(self) -> Mapping[int, SampledResponse]:
-        """Goes on with all rows that are yet to be answered; returns the responses that are over."""
-
-    def abort(self, row: int) -> None:
-        """Gives up a row that was to be answered; it does not come back."""
-
-
 class AnswersRequests:
-    """The part of an agent that makes it a `ContinuousAgent`, given its `_sampler` and `_conversations`."""
+    """The part of an agent that makes it a `ContinuousAgent`, given its `_sampler` and `_conversations`.
+
+    The sampler has the methods of vLLM's engine: `has_unfinished_requests`, `add_request`, `step`, `abort`.
+    """
 
     _sampler: Any
     _conversations: Conversations
@@ -157,14 +125,9 @@ class AnswersRequests:
         self.start(worlds)
 
     @property
-    def _requests(self) -> RequestSampler:
-        sampler: RequestSampler = self._sampler
-        return sampler
-
-    @property
     def has_unfinished_requests(self) -> bool:
         """Whether any row is yet to be answered."""
-        return self._requests.has_unfinished_requests
+        return bool(self._sampler.has_unfinished_requests)
 
     def add_request(self, row: int, observation: Observation) -> None:
         """Asks for the response to what a row shows now.
@@ -173,11 +136,11 @@ class AnswersRequests:
             ConfigError: If a first observation leaves no room for a response.
         """
         (self._segments[row],) = self._conversations.segments([row], [observation])
-        self._requests.add_request(row, self._segments[row])
+        self._sampler.add_request(row, self._segments[row])
 
     def step(self) -> dict[int, Response]:
         """Goes on with all rows that are yet to be answered; returns the responses that are over."""
-        samples = self._requests.step()
+        samples = self._sampler.step()
         rows = list(samples)
         segments = [self._segments.pop(row) for row in rows]
         return dict(zip(rows, self._conversations.responses(rows, segments, list(samples.values())), strict=True))
@@ -185,7 +148,7 @@ class AnswersRequests:
     def abort(self, row: int) -> None:
         """Gives up what was asked for a row."""
         self._segments.pop(row, None)
-        self._requests.abort(row)
+        self._sampler.abort(row)
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
         """Returns a response per row, once all are there."""

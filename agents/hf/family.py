@@ -4,15 +4,15 @@ Pictures become features in a step of their own, so that whoever needs them seve
 siblings that are shown the same picture, the passes over one batch, a policy and its reference that share a
 frozen tower.
 
-Families share `CausalFamily`: a vision tower, then a causal language model over its features and the tokens
-between them. A family overrides what is its own.
+A family of `agents.hf.model_families` overrides what is its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -127,81 +127,100 @@ def require_pixels(max_pixels: int, smallest: int) -> None:
         )
 
 
-class ImageReader(Protocol):
-    """How a checkpoint takes pictures: what its vision tower is given, and what stands for one in the prompt.
+class ImageReader(ABC):
+    """How a checkpoint takes images: what its vision tower is given, and what stands for one in the prompt.
+
+    Args:
+        tokenizer: The checkpoint's tokenizer.
+        image_processor: The checkpoint's own, of those that need no torchvision.
+        config: The model's.
 
     Attributes:
-        image_processor: The checkpoint's own, of those that need no torchvision.
-        marker: What the chat template writes where a picture goes.
+        marker: What the chat template writes where an image goes.
         placeholder: The token that feature vectors take the place of.
-        max_aspect_ratio: Longer side by shorter side of the most elongated picture that it takes.
-        trims_text: Whether the family's chat templates take white space from the edges of texts and answers. Texts are
-            then trimmed here, too; answers stay as they were sampled.
+        max_aspect_ratio: Longer side by shorter side of the most elongated image that it takes.
+        trims_text: Whether the family's chat templates strip white space from texts and answers. Texts are then
+            stripped here, too; answers stay as they were sampled.
+
+    Raises:
+        ValueError: If the tokenizer lacks a token that the family writes images with.
     """
 
-    image_processor: Any
-    marker: str
-    placeholder: str
-    max_aspect_ratio: int
-    trims_text: bool
+    max_aspect_ratio = 200
+    trims_text = False
 
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> None:
+        self.image_processor = image_processor
+        self.marker = self.placeholder = image_token(tokenizer, config.image_token_id)
+
+    @abstractmethod
     def read(self, image: npt.NDArray[np.uint8], key: bytes) -> tuple[ProcessedImage, str]:
-        """Returns a picture as the model takes it, and what stands in the prompt in the marker's place.
+        """Returns an image as the model takes it, and what stands in the prompt in the marker's place.
 
         Args:
             image: uint8[height, width, 3].
             key: What tells its content from others'.
         """
 
+    @abstractmethod
     def limit_pixels(self, max_pixels: int) -> None:
-        """Has larger pictures scaled down, by the image processor's own setting, which a checkpoint then keeps.
+        """Has larger images scaled down, by the image processor's own setting, which a checkpoint then keeps.
 
         Args:
-            max_pixels: Most pixels that the tower is shown of one picture, in all of its tiles.
+            max_pixels: Most pixels that the tower is shown of one image, in all of its tiles.
 
         Raises:
-            ConfigError: If that is less than the smallest picture has.
+            ConfigError: If that is less than the smallest image has.
         """
 
+    def processed(self, image: npt.NDArray[np.uint8], **settings: Any) -> Any:
+        """Returns what the image processor makes of an image."""
+        # Where channels are has to be said: an image of one or three rows could be read either way
+        return self.image_processor(images=[image], return_tensors="np", input_data_format="channels_last", **settings)
 
-class Family(Protocol):
-    """What is asked of a model; `model` has the backbone as `.model`, be it a policy or a critic.
+
+_NO_MASK = torch.empty(1, 1, 0, 0)
+"""For attention that is told otherwise what each token sees: transformers takes four axes for a finished mask."""
+
+
+class Family:
+    """A model family: a vision tower, then a causal language model over its features and the tokens between them.
+
+    `model` has the backbone as `.model`, be it a policy or a critic.
 
     Attributes:
         model_types: The `model_type`s of `config.json` that are of this family.
-        keeps_images_whole: Whether the tokens of a picture attend to each other in both directions, so that they have
+        keeps_images_whole: Whether the tokens of an image attend to each other in both directions, so that they have
             to be fed at once.
         image_processor_class: Reads a checkpoint's image processor, and needs no torchvision.
+        reader_class: Its `ImageReader`.
     """
 
     model_types: tuple[str, ...]
-    keeps_images_whole: bool
+    keeps_images_whole = False
     image_processor_class: Any
-
-    def image_reader(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> ImageReader:
-        """Returns how a checkpoint takes pictures.
-
-        Args:
-            tokenizer: The checkpoint's tokenizer.
-            image_processor: Of `image_processor_class`.
-            config: The model's.
-
-        Raises:
-            ValueError: If the tokenizer lacks a token that the family writes pictures with.
-        """
+    reader_class: type[ImageReader]
 
     def image_features(self, model: Any, images: Sequence[ProcessedImage]) -> ImageFeatures:
-        """Returns the features of pictures, with gradients where the tower has any. There must be one at least."""
+        """Returns the features of images, of which the tower gives as many for each tile; at least one image."""
+        tower = model.model.vision_tower
+        shown = model.model.get_image_features(**vision_inputs(images, tower.device, tower.dtype), return_dict=True)
+        return ImageFeatures(tokens_ND=shown.pooler_output.flatten(0, 1))
 
     def positions(self, model: Any, ids_BT: Tensor, mask_BT: Tensor, images: Sequence[ProcessedImage]) -> Tensor:
         """Returns positions in padded rows, starting at 0 in each, int64 with rows and tokens as its last two axes.
+
+        Here the number of tokens before each; padding behind a row goes on counting.
 
         Args:
             model: Computes them as it was trained to.
             ids_BT: int64, tokens.
             mask_BT: int64, 1 for tokens that are not padding, anywhere in the row.
-            images: The pictures of all rows in the order of their placeholders.
+            images: The images of all rows in the order of their placeholders.
         """
+        # Where positions fall back, transformers sees the start of another sequence packed into the row
+        is_behind_BT = mask_BT.flip(-1).cumsum(-1).flip(-1) == 0
+        return ((mask_BT + is_behind_BT).cumsum(-1) - 1).clamp(min=0)
 
     def hidden_states(
         self,
@@ -226,53 +245,6 @@ class Family(Protocol):
             tree: `agents.hf.row_passes.PrefixTree` whose N nodes the tokens are, `(1, N)`; of a model that
                 takes them.
         """
-
-    def logits(self, model: Any, hidden_ND: Tensor) -> Tensor:
-        """Returns the next token's logits in the model's own type, `(N, vocabulary)`."""
-
-
-_NO_MASK = torch.empty(1, 1, 0, 0)
-"""For attention that is told otherwise what each token sees: transformers takes four axes for a finished mask."""
-
-
-class CausalFamily:
-    """Pictures, positions, hidden states and logits; see `agents.hf.family.Family`.
-
-    Attributes:
-        reader_class: Its `ImageReader`.
-    """
-
-    reader_class: Callable[[PreTrainedTokenizerBase, Any, Any], ImageReader]
-    keeps_images_whole = False
-
-    def image_reader(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> ImageReader:
-        """Returns how a checkpoint takes pictures."""
-        return type(self).reader_class(tokenizer, image_processor, config)
-
-    def image_features(self, model: Any, images: Sequence[ProcessedImage]) -> ImageFeatures:
-        """Returns the features of pictures, of which the tower gives as many for each tile."""
-        tower = model.model.vision_tower
-        shown = model.model.get_image_features(**vision_inputs(images, tower.device, tower.dtype), return_dict=True)
-        return ImageFeatures(tokens_ND=shown.pooler_output.flatten(0, 1))
-
-    def positions(self, model: Any, ids_BT: Tensor, mask_BT: Tensor, images: Sequence[ProcessedImage]) -> Tensor:
-        """Returns the number of tokens before each, int64[B, T]; padding behind a row goes on counting."""
-        # Where positions fall back, transformers sees the start of another sequence packed into the row
-        is_behind_BT = mask_BT.flip(-1).cumsum(-1).flip(-1) == 0
-        return ((mask_BT + is_behind_BT).cumsum(-1) - 1).clamp(min=0)
-
-    def hidden_states(
-        self,
-        model: Any,
-        ids_BT: Tensor,
-        *,
-        features: ImageFeatures | None,
-        positions: Tensor,
-        mask: Tensor | None = None,
-        cache: Any = None,
-        tree: Any = None,
-    ) -> Tensor:
-        """Returns the last hidden states."""
         output = model.model(
             input_ids=ids_BT,
             attention_mask=self.attention(model, ids_BT, mask) if tree is None else _NO_MASK,
@@ -294,6 +266,6 @@ class CausalFamily:
         return BaseModelOutputWithPooling(pooler_output=features.tokens_ND)
 
     def logits(self, model: Any, hidden_ND: Tensor) -> Tensor:
-        """Returns the next token's logits."""
+        """Returns the next token's logits in the model's own type, `(N, vocabulary)`."""
         logits_NV: Tensor = model.lm_head(hidden_ND)
         return logits_NV

@@ -70,7 +70,7 @@ def load_encoder(directory: str | Path) -> ChatEncoder:
         raise ValueError(f"The checkpoint at {path} is incomplete or damaged: {error}") from error
     if template := processor_template(path):
         tokenizer.chat_template = template
-    return ChatEncoder(tokenizer, family.image_reader(tokenizer, image_processor, config))
+    return ChatEncoder(tokenizer, family.reader_class(tokenizer, image_processor, config))
 
 
 def loaded_or_given(

@@ -30,9 +30,9 @@ from transformers.models.smolvlm.image_processing_pil_smolvlm import SmolVLMImag
 from transformers.models.smolvlm.processing_smolvlm import get_image_prompt_string
 
 from agents.hf.family import (
-    CausalFamily,
     Family,
     ImageFeatures,
+    ImageReader,
     ProcessedImage,
     image_token,
     joined,
@@ -42,20 +42,12 @@ from agents.hf.family import (
 from vlm_envs.errors import ConfigError
 
 
-class QwenVLImages:
-    """One placeholder for each square of merged patches; see `agents.hf.family.ImageReader`."""
-
-    max_aspect_ratio = 200
-    trims_text = False
-
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> None:
-        self.image_processor = image_processor
-        self.marker = self.placeholder = image_token(tokenizer, config.image_token_id)
+class QwenVLImages(ImageReader):
+    """One placeholder for each square of merged patches."""
 
     def read(self, image: npt.NDArray[np.uint8], key: bytes) -> tuple[ProcessedImage, str]:
-        """Returns a picture's patches, and its placeholders."""
-        # Where channels are has to be said: a picture of one or three rows could be read either way.
-        processed = self.image_processor(images=[image], return_tensors="np", input_data_format="channels_last")
+        """Returns an image's patches, and its placeholders."""
+        processed = self.processed(image)
         grid = np.asarray(processed["image_grid_thw"], np.int64)
         patch_px = self.image_processor.patch_size
         read = ProcessedImage(
@@ -74,10 +66,10 @@ class QwenVLImages:
         processor.size = {"shortest_edge": min(low, max_pixels), "longest_edge": min(high, max_pixels)}
 
 
-class QwenVL(CausalFamily):
-    """The family; see `agents.hf.family.Family`."""
+class QwenVL(Family):
+    """Its tower is called `visual`, and positions have three axes."""
 
-    model_types: tuple[str, ...] = ("qwen2_5_vl", "qwen3_vl")
+    model_types = ("qwen2_5_vl", "qwen3_vl")
     image_processor_class = Qwen2VLImageProcessorPil
     reader_class = QwenVLImages
 
@@ -110,18 +102,14 @@ class QwenVL(CausalFamily):
         return BaseModelOutputWithDeepstackFeatures(pooler_output=tokens, deepstack_features=layers)
 
 
-class InternVLImages:
-    """Cuts a picture into tiles, as the family's processor does; see `agents.hf.family.ImageReader`.
+class InternVLImages(ImageReader):
+    """Cuts a picture into tiles, as the family's processor does.
 
     With `"max_patches": 1` in the checkpoint's preprocessor_config.json a picture is one tile.
     """
 
-    max_aspect_ratio = 200
-    trims_text = False
-
     def __init__(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> None:
-        self.image_processor = image_processor
-        self.marker = self.placeholder = image_token(tokenizer, config.image_token_id)
+        super().__init__(tokenizer, image_processor, config)
         self._tokens_per_tile = config.image_seq_length
         self._start = getattr(tokenizer, "start_image_token", "<img>")
         self._end = getattr(tokenizer, "end_image_token", "</img>")
@@ -129,9 +117,7 @@ class InternVLImages:
     def read(self, image: npt.NDArray[np.uint8], key: bytes) -> tuple[ProcessedImage, str]:
         """Returns a picture's tiles, the thumbnail last, and its placeholders between start and end."""
         # The family's processor always asks for tiles, whatever the image processor's own setting is
-        processed = self.image_processor(
-            images=[image], return_tensors="np", input_data_format="channels_last", crop_to_patches=True
-        )
+        processed = self.processed(image, crop_to_patches=True)
         tiles = np.asarray(processed["pixel_values"], np.float32)
         read = ProcessedImage(
             inputs={"pixel_values": tiles},
@@ -157,10 +143,10 @@ class InternVLImages:
         processor.min_patches = min(processor.min_patches, processor.max_patches)
 
 
-class InternVL(CausalFamily):
-    """The family; see `agents.hf.family.Family`."""
+class InternVL(Family):
+    """InternVL 3."""
 
-    model_types: tuple[str, ...] = ("internvl",)
+    model_types = ("internvl",)
     image_processor_class = GotOcr2ImageProcessorPil
     reader_class = InternVLImages
 
@@ -169,8 +155,8 @@ LEAST_TRANSFORMERS = Version("5.21")
 """Features of tiles come one by one from it on."""
 
 
-class SmolVLMImages:
-    """Cuts a picture up as the family's processor does; see `agents.hf.family.ImageReader`.
+class SmolVLMImages(ImageReader):
+    """Cuts a picture up as the family's processor does.
 
     With `"do_image_splitting": false` in the checkpoint's preprocessor_config.json a picture is one tile.
 
@@ -178,17 +164,13 @@ class SmolVLMImages:
         ConfigError: With a version of transformers that lays features of tiles out otherwise.
     """
 
-    max_aspect_ratio = 200
-    trims_text = False
-
     def __init__(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> None:
         if Version(transformers.__version__) < LEAST_TRANSFORMERS:
             raise ConfigError(
                 f"SmolVLM takes transformers {LEAST_TRANSFORMERS} or newer; this is {transformers.__version__}. "
                 "Use: pip install --upgrade transformers"
             )
-        self.image_processor = image_processor
-        self.marker = self.placeholder = image_token(tokenizer, config.image_token_id)
+        super().__init__(tokenizer, image_processor, config)
         patches_per_side = config.vision_config.image_size // config.vision_config.patch_size
         self._tokens_per_tile = patches_per_side**2 // config.scale_factor**2
         self._around = getattr(tokenizer, "fake_image_token", "<fake_token_around_image>")
@@ -196,9 +178,7 @@ class SmolVLMImages:
 
     def read(self, image: npt.NDArray[np.uint8], key: bytes) -> tuple[ProcessedImage, str]:
         """Returns a picture's tiles, the whole last, and their placeholders behind the names of their places."""
-        processed = self.image_processor(
-            images=[image], return_tensors="np", input_data_format="channels_last", return_row_col_info=True
-        )
+        processed = self.processed(image, return_row_col_info=True)
         inputs = {
             "pixel_values": np.asarray(processed["pixel_values"], np.float32)[0],
             "pixel_attention_mask": np.asarray(processed["pixel_attention_mask"], np.int64)[0],
@@ -226,10 +206,10 @@ class SmolVLMImages:
         processor.size = {"longest_edge": min(processor.size["longest_edge"], num_per_side * side)}
 
 
-class SmolVLM(CausalFamily):
-    """The family; see `agents.hf.family.Family`."""
+class SmolVLM(Family):
+    """SmolVLM2."""
 
-    model_types: tuple[str, ...] = ("smolvlm",)
+    model_types = ("smolvlm",)
     image_processor_class = SmolVLMImageProcessorPil
     reader_class = SmolVLMImages
 
@@ -243,13 +223,12 @@ class SmolVLM(CausalFamily):
         return ImageFeatures(tokens_ND=torch.cat(shown.pooler_output))
 
 
-class Gemma3Images:
-    """A picture is one square, however long it is; see `agents.hf.family.ImageReader`.
+class Gemma3Images(ImageReader):
+    """A picture is one square, however long it is.
 
     As in the family's processor there is no pan and scan unless somebody asks for it, and here nobody does.
     """
 
-    max_aspect_ratio = 200
     trims_text = True
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> None:
@@ -262,10 +241,7 @@ class Gemma3Images:
 
     def read(self, image: npt.NDArray[np.uint8], key: bytes) -> tuple[ProcessedImage, str]:
         """Returns a picture's pixels, and its placeholders between start and end, in a paragraph of their own."""
-        processed = self.image_processor(
-            images=[image], return_tensors="np", input_data_format="channels_last", do_pan_and_scan=False
-        )
-        pixels = np.asarray(processed["pixel_values"], np.float32)
+        pixels = np.asarray(self.processed(image, do_pan_and_scan=False)["pixel_values"], np.float32)
         height, width = pixels.shape[-2:]
         read = ProcessedImage(
             inputs={"pixel_values": pixels}, num_tokens=self._num_tokens, key=key, size_px=(height, width)
@@ -277,10 +253,10 @@ class Gemma3Images:
         require_pixels(max_pixels, self.image_processor.size["height"] * self.image_processor.size["width"])
 
 
-class Gemma3(CausalFamily):
-    """The family; see `agents.hf.family.Family`."""
+class Gemma3(Family):
+    """Gemma 3, whose images attend to themselves in both directions."""
 
-    model_types: tuple[str, ...] = ("gemma3",)
+    model_types = ("gemma3",)
     keeps_images_whole = True
     image_processor_class = Gemma3ImageProcessorPil
     reader_class = Gemma3Images

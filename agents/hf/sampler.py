@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from transformers.generation.logits_process import TopPLogitsWarper
 
 from agents.hf.chat import ChatEncoder, PromptSegment
 from agents.hf.conversations import SampledResponse
-from agents.hf.family import ImageFeatures, placeholder_order
+from agents.hf.family import ProcessedImage, placeholder_order
 from agents.hf.model_families import SeenImages, family_of
 from agents.hf.sampling_config import SamplingConfig
 
@@ -61,8 +62,24 @@ class TokenDrawer:
         return ids_N, logprobs_NV.gather(1, ids_N[:, None])[:, 0]
 
 
-def prefill_chunks(is_image_BT: Tensor, num_tokens: int | None, *, whole_images: bool) -> Iterator[tuple[int, int]]:
-    """Yields where the chunks of a padded batch of prompts begin and end.
+def left_padded(rows: Sequence[np.ndarray[Any, Any]], pad_id: int) -> tuple[Tensor, Tensor]:
+    """Returns rows of tokens as int64[B, T] with padding before them, and int64[B, T], 1 for tokens."""
+    width = max(map(len, rows))
+    ids_BT = torch.full((len(rows), width), pad_id, dtype=torch.long)
+    is_token_BT = torch.zeros(len(rows), width, dtype=torch.long)
+    for index, row in enumerate(rows):
+        ids_BT[index, width - len(row) :] = torch.from_numpy(row.astype(np.int64))
+        is_token_BT[index, width - len(row) :] = 1
+    return ids_BT, is_token_BT
+
+
+def next_positions(positions: Tensor, is_token_BT: Tensor) -> Tensor:
+    """Returns the position of the token after each row, int64[B]."""
+    return (positions * is_token_BT).reshape(-1, *is_token_BT.shape).amax(dim=(0, 2)) + 1
+
+
+def prefill_chunks(is_image_BT: Tensor, num_tokens: int | None, *, whole_images: bool) -> Iterator[slice]:
+    """Yields the columns of the chunks of a padded batch of prompts.
 
     Args:
         is_image_BT: bool, which columns are placeholders.
@@ -82,7 +99,7 @@ def prefill_chunks(is_image_BT: Tensor, num_tokens: int | None, *, whole_images:
         earlier = range(end, start, -1)
         end = next((each for each in earlier if each in cuts or each == width), 0)
         end = end or next((each for each in range(start + step, width) if each in cuts), width)
-        yield start, end
+        yield slice(start, end)
         start = end
 
 
@@ -96,12 +113,48 @@ class ModelSampler(ABC):
         draws: Source of randomness.
     """
 
+    _cache: Any
+
     def __init__(self, model: Any, encoder: ChatEncoder, sampling: SamplingConfig, draws: EpisodeDraws) -> None:
         self.model, self.encoder, self.sampling = model, encoder, sampling
         self.family = family_of(model)
         self.seen = SeenImages()
         self._tokens = TokenDrawer(encoder, sampling, draws, device=model.device)
         self.start([])
+
+    def _logits(
+        self,
+        ids_BT: Tensor,
+        positions: Tensor,
+        images: Sequence[ProcessedImage],
+        opened: Callable[[slice], Tensor],
+        closed: Callable[[slice], None] = lambda columns: None,
+    ) -> Tensor:
+        """Feeds columns chunk by chunk, and returns the logits after the last one, float32[B, V].
+
+        Args:
+            ids_BT: int64, tokens, padded on the left.
+            positions: Of the tokens.
+            images: The images of all rows in the order of their placeholders.
+            opened: Prepares the cache for a chunk, and returns the chunk's attention mask.
+            closed: Called after a chunk.
+        """
+        features = self.seen.features(self.model, images) if images else None
+        is_image_BT = ids_BT == self.encoder.image_token_id
+        order_BT = placeholder_order(is_image_BT)
+        whole = self.family.keeps_images_whole
+        for columns in prefill_chunks(is_image_BT, self.sampling.prefill_chunk_tokens, whole_images=whole):
+            shown = order_BT[:, columns][is_image_BT[:, columns]]
+            hidden_BTD = self.family.hidden_states(
+                self.model,
+                ids_BT[:, columns],
+                features=features.select(shown) if features is not None and len(shown) else None,
+                positions=positions[..., columns],
+                mask=opened(columns),
+                cache=self._cache,
+            )
+            closed(columns)
+        return self.family.logits(self.model, hidden_BTD[:, -1]).float()
 
     @abstractmethod
     def start(self, rows: Sequence[int], draws: EpisodeDraws | None = None) -> None:
@@ -220,58 +273,48 @@ class CachedSampler(ModelSampler):
 
     def _prefill(self, segments: Sequence[PromptSegment]) -> torch.Tensor:
         """Feeds the segments, left-padded to one width, and returns the logits after them, shape (rows, vocab)."""
-        device = self._mask.device
         rows = [np.r_[pending, segment.ids] for pending, segment in zip(self._pending, segments, strict=True)]
-        width = max(map(len, rows))
-        ids = torch.full((len(rows), width), self.encoder.pad_id, dtype=torch.long)
-        mask = torch.zeros(len(rows), width, dtype=torch.long)
-        for index, row in enumerate(rows):
-            ids[index, width - len(row) :] = torch.from_numpy(row.astype(np.int64))
-            mask[index, width - len(row) :] = 1
-        ids, mask = ids.to(device), mask.to(device)
+        ids, mask = (each.to(self._mask.device) for each in left_padded(rows, self.encoder.pad_id))
         images = [image for segment in segments for image in segment.images]
-        relative = self.family.positions(self.model, ids, mask, images)
-        positions = relative + self._next_position[:, None]
-        self._next_position = (positions * mask).reshape(-1, *mask.shape).amax(dim=(0, 2)) + 1
-        features = self.seen.features(self.model, images) if images else None
-        is_image = ids == self.encoder.image_token_id
-        whole = self.family.keeps_images_whole
-        order = placeholder_order(is_image)
-        for start, end in prefill_chunks(is_image, self.sampling.prefill_chunk_tokens, whole_images=whole):
-            self._mask = torch.cat([self._mask, mask[:, start:end]], dim=1)
-            shown = order[:, start:end][is_image[:, start:end]]
-            part = features.select(shown) if features is not None and len(shown) else None
-            hidden = self._forward(ids[:, start:end], positions[..., start:end], part)
-        return self._logits(hidden)
+        positions = self.family.positions(self.model, ids, mask, images) + self._next_position[:, None]
+        self._next_position = next_positions(positions, mask)
+        return self._logits(ids, positions, images, partial(self._opened, mask))
 
     def _decode(self, ids: torch.Tensor, fed_rows: np.ndarray[Any, Any]) -> torch.Tensor:
         """Feeds one token to each open row and returns the next logits."""
         fed = torch.from_numpy(fed_rows).to(self._mask)[:, None]
-        self._mask = torch.cat([self._mask, fed], dim=1)
         positions = self.family.positions(self.model, ids[:, None], torch.ones_like(ids[:, None]), [])
-        hidden = self._forward(ids[:, None], positions + self._next_position[:, None])
+        positions = positions + self._next_position[:, None]
         self._next_position = self._next_position + fed[:, 0]
-        return self._logits(hidden)
+        return self._logits(ids[:, None], positions, [], partial(self._opened, fed))
 
-    def _forward(
-        self, ids: torch.Tensor, positions: torch.Tensor, features: ImageFeatures | None = None
-    ) -> torch.Tensor:
-        """Feeds a block of columns and returns their hidden states."""
-        return self.family.hidden_states(
-            self.model, ids, features=features, positions=positions, mask=self._mask, cache=self._cache
-        )
-
-    def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Returns the logits after the last column."""
-        return self.family.logits(self.model, hidden[:, -1]).float()
+    def _opened(self, mask: torch.Tensor, columns: slice) -> torch.Tensor:
+        self._mask = torch.cat([self._mask, mask[:, columns]], dim=1)
+        return self._mask
 
 
-class _GrowingLayer(DynamicLayer):
-    """One layer's keys and values in buffers that grow by whole chunks."""
+class BufferedLayer(DynamicLayer):
+    """One layer's keys and values in buffers, `(2, rows, heads, columns, head_dim)`, that grow by whole chunks."""
 
     CHUNK = 128
 
     _buffers: torch.Tensor
+
+    def _reserve(self, num_columns: int, num_rows: int, like: torch.Tensor) -> None:
+        """Makes room for that many columns."""
+        if self.is_initialized and self._buffers.shape[3] >= num_columns:
+            return
+        _, heads, _, head_dim = like.shape
+        buffers = like.new_zeros(2, num_rows, heads, -(-num_columns // self.CHUNK) * self.CHUNK, head_dim)
+        if self.is_initialized:
+            buffers[:, :, :, : self._buffers.shape[3]] = self._buffers
+        else:
+            self.lazy_initialization(like, like)
+        self._buffers = buffers
+
+
+class _GrowingLayer(BufferedLayer):
+    """One layer's keys and values, appended in place."""
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
@@ -279,23 +322,10 @@ class _GrowingLayer(DynamicLayer):
         """Appends states, shape (rows, heads, tokens, head_dim), and returns all of them."""
         start = self.get_seq_length()
         end = start + key_states.shape[-2]
-        self._reserve(end, key_states)
+        self._reserve(end, len(key_states), key_states)
         self._buffers[:, :, :, start:end] = torch.stack([key_states, value_states])
         self.keys, self.values = self._buffers[:, :, :, :end]
         return self.keys, self.values
-
-    def _reserve(self, num_tokens: int, like: torch.Tensor) -> None:
-        """Makes room for that many tokens."""
-        if self.is_initialized and self._buffers.shape[3] >= num_tokens:
-            return
-        capacity = -(-num_tokens // self.CHUNK) * self.CHUNK
-        rows, heads, _, head_dim = like.shape
-        buffers = like.new_empty(2, rows, heads, capacity, head_dim)
-        if self.is_initialized:
-            buffers[:, :, :, : self._buffers.shape[3]] = self._buffers
-        else:
-            self.lazy_initialization(like, like)
-        self._buffers = buffers
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
         """Keeps these rows only."""

@@ -251,57 +251,70 @@ class TinyConfig:
     residual_scale: float = 1.0
     seed: int = 0
 
+    def model_config(self, vocab_size: int, text: Mapping[str, Any], **token_ids: Any) -> Qwen3VLConfig:
+        """Returns the model's configuration.
+
+        Args:
+            vocab_size: Tokens there are.
+            text: Further settings of the language model.
+            **token_ids: Ids of the special tokens of images.
+        """
+        head_dim = self.width // self.num_heads
+        return Qwen3VLConfig(
+            text_config={
+                "vocab_size": vocab_size,
+                "hidden_size": self.width,
+                "intermediate_size": self.mlp_width,
+                "num_hidden_layers": self.num_layers,
+                "num_attention_heads": self.num_heads,
+                "num_key_value_heads": self.num_kv_heads,
+                "head_dim": head_dim,
+                "initializer_range": self.init_std,
+                "max_position_embeddings": self.max_positions,
+                "rope_parameters": {
+                    "rope_type": "default",
+                    "rope_theta": 10_000.0,
+                    "mrope_section": [head_dim // 2 - 2 * (head_dim // 6), head_dim // 6, head_dim // 6],
+                    "mrope_interleaved": True,
+                },
+                **text,
+            },
+            vision_config={
+                "depth": self.num_vision_layers,
+                "hidden_size": self.vision_width,
+                "intermediate_size": 2 * self.vision_width,
+                "num_heads": self.vision_width // 16,
+                "patch_size": PATCH_PX,
+                "spatial_merge_size": MERGE,
+                "temporal_patch_size": 1,
+                "out_hidden_size": self.width,
+                "num_position_embeddings": self.vision_grid**2,
+                "deepstack_visual_indexes": [0],
+                "initializer_range": self.init_std,
+            },
+            tie_word_embeddings=True,
+            **token_ids,
+        )
+
 
 def build_tiny_model(
     tokenizer: PreTrainedTokenizerBase, config: TinyConfig | None = None
 ) -> Qwen3VLForConditionalGeneration:
     """Returns a randomly initialised tiny Qwen3-VL for a tokenizer."""
     config = config or TinyConfig()
-    head_dim = config.width // config.num_heads
 
     def token_id(token: str) -> int:
         found = tokenizer.convert_tokens_to_ids(token)
         assert isinstance(found, int), f"{token} is one token"
         return found
 
-    model_config = Qwen3VLConfig(
-        text_config={
-            "vocab_size": len(tokenizer),
-            "hidden_size": config.width,
-            "intermediate_size": config.mlp_width,
-            "num_hidden_layers": config.num_layers,
-            "num_attention_heads": config.num_heads,
-            "num_key_value_heads": config.num_kv_heads,
-            "head_dim": head_dim,
-            "initializer_range": config.init_std,
-            "max_position_embeddings": config.max_positions,
-            "rope_parameters": {
-                "rope_type": "default",
-                "rope_theta": 10_000.0,
-                "mrope_section": [head_dim // 2 - 2 * (head_dim // 6), head_dim // 6, head_dim // 6],
-                "mrope_interleaved": True,
-            },
-            "pad_token_id": tokenizer.pad_token_id,
-            "eos_token_id": tokenizer.eos_token_id,
-        },
-        vision_config={
-            "depth": config.num_vision_layers,
-            "hidden_size": config.vision_width,
-            "intermediate_size": 2 * config.vision_width,
-            "num_heads": config.vision_width // 16,
-            "patch_size": PATCH_PX,
-            "spatial_merge_size": MERGE,
-            "temporal_patch_size": 1,
-            "out_hidden_size": config.width,
-            "num_position_embeddings": config.vision_grid**2,
-            "deepstack_visual_indexes": [0],
-            "initializer_range": config.init_std,
-        },
+    model_config = config.model_config(
+        len(tokenizer),
+        {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id},
         image_token_id=token_id(IMAGE_PAD),
         video_token_id=token_id(VIDEO_PAD),
         vision_start_token_id=token_id(VISION_START),
         vision_end_token_id=token_id(VISION_END),
-        tie_word_embeddings=True,
     )
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)

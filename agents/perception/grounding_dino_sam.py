@@ -25,7 +25,6 @@ import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +38,7 @@ from transformers.models.sam.image_processing_pil_sam import SamImageProcessorPi
 
 from agents.hf.chat import showable
 from agents.perception.weights import PROCESSOR_FILES, TOKENIZER_FILES, load_model, load_part
-from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import require_image
-from vlm_envs.validation import require_positive
 
 Pixels = npt.NDArray[np.uint8]
 _NOT_WORDS = re.compile(r"[^\w\s'-]|_")
@@ -57,24 +54,6 @@ Pointer = Callable[[Pixels, str], Sequence[tuple[float, float]]]
 """From a picture and a label to where such things are, x and y in percents of its sides."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DetectionConfig:
-    """What counts as found.
-
-    Attributes:
-        threshold: A box must score more, between 0 and 1. Choice: 0.35, as in Grounding DINO's demonstrations.
-        max_boxes: Most boxes of one label, the best ones.
-    """
-
-    threshold: float = 0.35
-    max_boxes: int = 16
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.threshold < 1.0:
-            raise ConfigError(f"threshold must be at least 0 and below 1; got {self.threshold!r}.")
-        require_positive("max_boxes", self.max_boxes)
-
-
 def as_phrase(label: str) -> str:
     """Returns a label as Grounding DINO is asked for it: lower case, words only, a dot at the end; '' without words.
 
@@ -86,16 +65,24 @@ def as_phrase(label: str) -> str:
 
 
 class GroundingDino:
-    """Finds boxes of what a label names."""
+    """Finds boxes of what a label names.
 
-    def __init__(self, model: Any, tokenizer: Any, image_processor: Any, config: DetectionConfig | None = None) -> None:
+    Args:
+        model: The detector.
+        tokenizer: Its tokenizer.
+        image_processor: Its image processor.
+        threshold: A box must score more, between 0 and 1. Choice: 0.35, as in Grounding DINO's demonstrations.
+        max_boxes: Most boxes of one label, the best ones.
+    """
+
+    def __init__(
+        self, model: Any, tokenizer: Any, image_processor: Any, *, threshold: float = 0.35, max_boxes: int = 16
+    ) -> None:
         self.model, self.tokenizer, self.image_processor = model.eval(), tokenizer, image_processor
-        self.config = config or DetectionConfig()
+        self.threshold, self.max_boxes = threshold, max_boxes
 
     @classmethod
-    def from_pretrained(
-        cls, directory: str | Path, *, config: DetectionConfig | None = None, device: str | torch.device = "cpu"
-    ) -> GroundingDino:
+    def from_pretrained(cls, directory: str | Path, *, device: str | torch.device = "cpu") -> GroundingDino:
         """Returns the detector of a local directory.
 
         Raises:
@@ -104,7 +91,7 @@ class GroundingDino:
         model = load_model(GroundingDinoForObjectDetection, directory, model_type="grounding-dino")
         tokenizer = load_part(AutoTokenizer, directory, one_of=TOKENIZER_FILES)
         image_processor = load_part(GroundingDinoImageProcessorPil, directory, one_of=PROCESSOR_FILES)
-        return cls(model.to(device), tokenizer, image_processor, config)
+        return cls(model.to(device), tokenizer, image_processor)
 
     @torch.no_grad()
     def boxes(self, picture: Pixels, label: str) -> Tensor | None:
@@ -128,8 +115,8 @@ class GroundingDino:
         )
         size = picture.shape[:2]
         output.logits, output.pred_boxes = output.logits.float(), output.pred_boxes.float()
-        (found,) = self.image_processor.post_process_object_detection(output, self.config.threshold, [size])
-        best_N = found["scores"].argsort(descending=True, stable=True)[: self.config.max_boxes]
+        (found,) = self.image_processor.post_process_object_detection(output, self.threshold, [size])
+        best_N = found["scores"].argsort(descending=True, stable=True)[: self.max_boxes]
         boxes_N4: Tensor = found["boxes"][best_N]
         return boxes_N4.clamp(min=0.0).minimum(boxes_N4.new_tensor(size[::-1] * 2))
 
@@ -214,7 +201,6 @@ class GroundingDinoSam:
         detector: str | Path,
         segmenter: str | Path,
         *,
-        config: DetectionConfig | None = None,
         pointer: Pointer | None = None,
         device: str | torch.device = "cpu",
     ) -> GroundingDinoSam:
@@ -223,7 +209,6 @@ class GroundingDinoSam:
         Args:
             detector: Of a Grounding DINO, such as the published `grounding-dino-tiny`.
             segmenter: Of a SAM, such as the published `sam-vit-base`.
-            config: What counts as found.
             pointer: Who is asked where the detector finds nothing; None for nobody.
             device: Where both run.
 
@@ -231,7 +216,7 @@ class GroundingDinoSam:
             WeightsUnavailableError: If one of them has no weights, or other ones.
         """
         return cls(
-            GroundingDino.from_pretrained(detector, config=config, device=device),
+            GroundingDino.from_pretrained(detector, device=device),
             Sam.from_pretrained(segmenter, device=device),
             pointer,
         )

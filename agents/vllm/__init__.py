@@ -1,1 +1,1 @@
-"""A checkpoint that is sampled with vLLM: in this process, in another one, or on a server."""
+"""A checkpoint that is sampled with vLLM: in this process or on a server."""

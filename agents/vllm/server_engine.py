@@ -65,7 +65,6 @@ class ServerEngine:
         encoder: The chat format of the model that it serves.
         sampling: How responses are drawn.
         max_context_tokens: Most tokens of a conversation.
-        socket: Where it listens on this machine, in place of its address.
 
     Raises:
         EngineUnavailableError: If a package is not installed here.
@@ -74,13 +73,7 @@ class ServerEngine:
     """
 
     def __init__(
-        self,
-        config: VLLMConfig,
-        encoder: ChatEncoder,
-        sampling: SamplingConfig,
-        *,
-        max_context_tokens: int,
-        socket: Path | None = None,
+        self, config: VLLMConfig, encoder: ChatEncoder, sampling: SamplingConfig, *, max_context_tokens: int
     ) -> None:
         assert config.url is not None, "a server has an address"
         require_msgpack()
@@ -93,10 +86,13 @@ class ServerEngine:
             keepalive_expiry=_IDLE_S,
         )
         # Asked as it is named: a proxy of the environment is for other hosts
-        shared: dict[str, Any] = {"base_url": config.url.rstrip("/"), "limits": limits, "trust_env": False}
-        verify = trusted(trust_env=False)
-        way = None if socket is None else httpx2.AsyncHTTPTransport(uds=str(socket), limits=limits, verify=verify)
-        http = httpx2.AsyncClient(timeout=None, transport=way, verify=verify, **shared)
+        http = httpx2.AsyncClient(
+            base_url=config.url.rstrip("/"),
+            limits=limits,
+            timeout=None,
+            verify=trusted(trust_env=False),
+            trust_env=False,
+        )
         self._responses = ServerResponses(config, http)
         self._asked: dict[str, Future[SampledResponse]] = {}
         self._pictures: dict[bytes, str] = {}

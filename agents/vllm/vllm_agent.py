@@ -47,10 +47,6 @@ def make_engine(
         from agents.vllm.server_engine import ServerEngine
 
         return ServerEngine(config, encoder, sampling, max_context_tokens=limit)
-    if config.process == "own":
-        from agents.vllm.process_engine import ProcessEngine
-
-        return ProcessEngine(config, model, encoder, sampling, max_context_tokens=limit)
     from agents.vllm.vllm_engine import LocalEngine
 
     return LocalEngine(config, model, encoder, sampling, max_context_tokens=limit)
@@ -111,7 +107,7 @@ class VLLMAgent:
         """Acts with these weights from the next episode on: vLLM takes a copy of them, now.
 
         Raises:
-            SamplerLostError: If its process or its server is gone.
+            SamplerLostError: If its server is gone.
         """
         self._model, self.policy_version = policy, version
         self._load()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
 from urllib.parse import urlsplit
 
 from vlm_envs.errors import EngineUnavailableError, VLMEnvsError
@@ -23,15 +22,14 @@ class VLLMConfig:
             between them, are shared out among as many training processes or more.
         weights_dir: Folder that this machine and the server's both see, through which weights go to it after each
             update; none sends them over HTTP, which needs `agents.vllm.worker` on the server.
-        process: Whether vLLM lives in this process, which hands it its weights as they are, or in one of its own, which
-            reads them from a file in the memory's file system. Without a server only.
+        process: Always `same`: without a server, vLLM runs in this process. Kept so that recorded runs stay readable.
         memory_fraction: Share of the GPU's memory, or of the host's where vLLM has no GPU, that it takes on this
             machine; what is left is for the update.
         max_images: Pictures of one conversation that vLLM makes room for at its start, on this machine.
         compiles: Whether vLLM compiles the model and captures CUDA graphs at its start, on this machine: faster on
             GPUs, minutes on CPUs.
-        timeout_s: Seconds after which an answer of the server, or of vLLM's own process, is given up, and its episode
-            with it; weights have to be taken within them, too.
+        timeout_s: Seconds after which an answer of the server is given up, and its episode with it; weights have to be
+            taken within them, too.
         wait_s: Seconds that a server which cannot be reached is waited for, between iterations, before the run stops.
         max_parallel: Most requests the server is sent at once.
 
@@ -41,7 +39,7 @@ class VLLMConfig:
 
     url: str | None = None
     weights_dir: str | None = None
-    process: Literal["same", "own"] = "same"
+    process: str = "same"
     memory_fraction: float = 0.3
     max_images: int = 8
     compiles: bool = False
@@ -73,9 +71,9 @@ class VLLMConfig:
             f"{field_name(self, 'url')}, or leave the folder out.",
         )
         require(
-            self.url is None or self.process == "same",
-            f"{field_name(self, 'process')} is of vLLM on this machine, and {field_name(self, 'url')} names a server. "
-            "Leave one of them out.",
+            self.process == "same",
+            f"{field_name(self, 'process')} must be 'same', got {self.process!r}. To run vLLM in a process of its own, "
+            f"start a server as docs/scale.md describes and give its address with {field_name(self, 'url')}.",
         )
 
     @property

@@ -275,8 +275,8 @@ class LocalEngine:
                 self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights.items())})
         except Exception as error:  # whatever fails in vLLM, of which nothing more can be had without its weights
             raise SamplerLostError(
-                f"vLLM does not take the weights: {type(error).__name__}: {error}. A run that had begun goes on with "
-                "--resume; --vllm.process own has vLLM in a process that can be started anew."
+                f"vLLM does not take the weights: {type(error).__name__}: {error}. Resume the run with --resume; a "
+                "vLLM server (--vllm.url) can be restarted without ending the run."
             ) from error
         self.version = version
 

@@ -7,12 +7,14 @@ chosen by how long they take, before any test level was played. Each recipe is a
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from benchmarks.experiments.experiment import Claim, Experiment, Variant
-from training.algorithms.algorithm import Algorithm, CriticConfig
+from training.algorithms.algorithm import CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.grpo import GRPO
 from training.algorithms.turn_gae import TurnGAE
@@ -27,6 +29,8 @@ from training.recipes.tiny import frozenlake_tiny
 from training.sft.sft_config import SFTConfig
 from training.stages.stages_config import Stage, StagesConfig
 
+_CLAIMS = Path(__file__).with_name("claims.toml")
+
 NO_JUDGE = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0)
 
 
@@ -34,31 +38,7 @@ def vagen() -> Experiment:
     """VAGEN-Full against algorithms without turn-level judging or without both levels, in FrozenLake."""
     recipe = _vagen_recipe()
     assert recipe.model is not None, "its start ships"
-    return Experiment(
-        name="vagen",
-        question="Do rewards for perception and bi-level GAE train better than GRPO and turn-level PPO?",
-        variants={
-            "full": _variant("vagen_full", "VAGEN-Full"),
-            "grpo": _variant("vagen_grpo", "GRPO"),
-            "turn_ppo": _variant("vagen_turn_ppo", "turn-level PPO"),
-        },
-        seeds=(1, 2, 3),
-        claim=Claim(
-            title="VAGEN",
-            text="Rewards for what is seen and foreseen in each turn, with bi-level GAE, train better than GRPO and "
-            "than turn-level PPO by the task's reward alone.",
-            setting="FrozenLake 4x4 from the start of `frozenlake_tiny`, which has imitated an expert that overlooks "
-            "holes in three of ten turns; 30 iterations of 128 episodes. The judge is exact. GRPO compares eight "
-            "siblings of a level; the others play as many and compare none. The start sees right in 0.998 of turns, "
-            "which leaves rewards for seeing nothing to teach: what is compared is how credit is assigned.",
-            method="full",
-            start=recipe.model,
-            worlds=recipe.worlds,
-            sampling=recipe.sampling,
-            judge=recipe.judge,
-            shown={"score/observation": "sees right", "score/prediction": "foresees right"},
-        ),
-    )
+    return _experiment("vagen", recipe, judge=recipe.judge, start=recipe.model)
 
 
 def vagen_full() -> StagesConfig:
@@ -70,16 +50,14 @@ def vagen_full() -> StagesConfig:
 
 def vagen_grpo() -> StagesConfig:
     """GRPO with the world's reward alone."""
-    return _unjudged_vagen(GRPO())
+    return _stages(_alone(replace(_vagen_recipe(), algorithm=GRPO(), judge=NO_JUDGE)))
 
 
 def vagen_turn_ppo() -> StagesConfig:
     """Turn-level PPO with the world's reward alone."""
-    return _unjudged_vagen(TurnGAE(critic=_critic_of(_vagen_recipe()), bootstrap_truncated=False))
-
-
-def _unjudged_vagen(algorithm: Algorithm) -> StagesConfig:
-    return _stages(_alone(replace(_vagen_recipe(), algorithm=algorithm, judge=NO_JUDGE)))
+    recipe = _vagen_recipe()
+    algorithm = TurnGAE(critic=_critic_of(recipe), bootstrap_truncated=False)
+    return _stages(_alone(replace(recipe, algorithm=algorithm, judge=NO_JUDGE)))
 
 
 def _vagen_recipe() -> RunConfig:
@@ -95,31 +73,7 @@ def _critic_of(recipe: RunConfig) -> CriticConfig:
 def argos() -> Experiment:
     """The gated reward against the outcome alone, where training levels have a shortcut that held-out ones lack."""
     run = _run(argos_hack_tiny().stages[-1])
-    return Experiment(
-        name="argos",
-        question="Does a gated reward for grounding resist a hack that the outcome alone falls for?",
-        variants={
-            "gated": _variant("argos_gated", "accuracy as a gate, and grounding"),
-            "outcome_only": _variant("argos_outcome_only", "outcome alone"),
-        },
-        seeds=(1, 2, 3),
-        claim=Claim(
-            title="Argos",
-            text="A reward that is gated by accuracy and pays for grounding resists a hack that the outcome alone "
-            "falls for.",
-            setting="In which quarter of a frame is the thing? In training levels its colour gives it away. The start "
-            "has imitated whoever looks, and is then fine-tuned on as many who look and point as who know and point at "
-            "nothing (`argos_hack_tiny`); 16 iterations of 64 episodes. A guess is right in a quarter; of a start "
-            "below 0.4 nothing can be told.",
-            method="gated",
-            start_command=_command("argos_start"),
-            worlds=run.worlds,
-            sampling=run.sampling,
-            judge=run.judge,
-            shown={"argos/grounding": "grounding"},
-            least_start=0.4,  # a guess is right in a quarter
-        ),
-    )
+    return _experiment("argos", run, judge=run.judge, start_command=_command("argos_start"))
 
 
 def argos_start() -> StagesConfig:
@@ -141,31 +95,9 @@ def argos_outcome_only() -> StagesConfig:
 def ivgr() -> Experiment:
     """Both streams against the textual one alone, tested in words."""
     run = _ivgr_run()
-    return Experiment(
-        name="ivgr",
-        question="Does a grounded stream beside the textual one improve answers in words?",
-        variants={
-            "dual": _variant("ivgr_dual", "both streams, consistency rewarded"),
-            "textual": _variant("ivgr_text_only", "textual stream alone"),
-        },
-        seeds=(1, 2, 3),
-        claim=Claim(
-            title="iVGR",
-            text="Trained on a grounded stream beside the textual one, and paid for agreeing with it, a model answers "
-            "better in words than trained on the textual stream alone.",
-            setting="What colour is the leftmost block? From stage `sft` of `ivgr_tiny`, which has imitated somebody "
-            "who knows where blocks are and often takes another one for the leftmost; 20 iterations of 100 episodes, a "
-            "tenth of them general questions: two epochs of 90 questions, in the first of which no response can be "
-            "held against an earlier one. Without a grounded stream its share is the textual one's, which sees each "
-            "question twice as often.",
-            method="dual",
-            start_command=_command("ivgr_start"),
-            worlds=(replace(run.worlds[1], weight=1.0, pool=None),),
-            sampling=run.sampling,
-            judge=NO_JUDGE,
-            shown={"format_rate": "turns in the format"},
-        ),
-    )
+    made = _experiment("ivgr", run, start_command=_command("ivgr_start"))
+    assert made.claim is not None, "it tests one"
+    return replace(made, claim=replace(made.claim, worlds=(replace(run.worlds[1], weight=1.0, pool=None),)))
 
 
 def ivgr_start() -> StagesConfig:
@@ -193,31 +125,9 @@ def _ivgr_run() -> RunConfig:
 def mags() -> Experiment:
     """Two stages with super-resolution against one kind of stage throughout, and against crops only resized."""
     _, recall = _mags_runs()
-    return Experiment(
-        name="mags",
-        question="Do precision before recall, and super-resolved crops, improve answers?",
-        variants={
-            "curriculum": _variant("mags_curriculum", "two stages, super-resolution"),
-            "direct": _variant("mags_direct", "direct training"),
-            "resized": replace(_variant("mags_resized", "two stages, crops resized"), kwargs=_resized()),
-        },
-        seeds=(1, 2, 3),
-        claim=Claim(
-            title="Mags-RL",
-            text="Two stages, precision before recall, with super-resolved crops answer better than direct training, "
-            "and than crops that are only resized.",
-            setting="What colour is the dot on the block (`mags_tiny`)? 20 and 15 iterations of 128 episodes. The "
-            "start has imitated both stages' prompts with both sorts of crops, of an expert who zooms into the middle "
-            "in half of the cases. Direct training has the second stage's prompts and reward from the beginning; "
-            "rates, penalties and references are the same. All are tested with the second stage's prompts.",
-            method="curriculum",
-            start_command=_command("mags_start"),
-            worlds=recall.worlds,
-            sampling=recall.sampling,
-            judge=NO_JUDGE,
-            shown={"format_rate": "turns in the format"},
-        ),
-    )
+    made = _experiment("mags", recall, start_command=_command("mags_start"))
+    resized = replace(made.variants["resized"], kwargs=_resized())
+    return replace(made, variants={**made.variants, "resized": resized})
 
 
 def mags_start() -> StagesConfig:
@@ -268,31 +178,7 @@ def _resized() -> dict[str, Any]:
 def arm_thinker() -> Experiment:
     """Exploration, then accuracy with tools, against rewards that ignore tools or pay for any call."""
     run = _run(arm_thinker_tiny().stages[-1])
-    return Experiment(
-        name="arm_thinker",
-        question="Does a reward for helpful calls make a better judge than accuracy, or than a bonus for any call?",
-        variants={
-            "arm": _variant("arm_explored", "exploration, then accuracy"),
-            "accuracy_and_format": _variant("arm_accuracy_and_format", "accuracy and format"),
-            "fixed_bonus": _variant("arm_fixed_bonus", "fixed bonus for calls"),
-        },
-        seeds=(1, 2, 3),
-        claim=Claim(
-            title="ARM-Thinker",
-            text="Exploration, then a reward of accuracy and of calls that helped, makes a better judge than accuracy "
-            "and format alone, and than a fixed bonus for calls.",
-            setting="Which of two texts keeps to the instruction? From stage `sft` of `arm_thinker_tiny`, which hardly "
-            "checks; 10 and 20 iterations of 128 episodes, in which each pair is judged in both orders. Rivals have "
-            "their one reward in both.",
-            method="arm",
-            start_command=_command("arm_start"),
-            worlds=run.worlds,
-            sampling=run.sampling,
-            judge=NO_JUDGE,
-            shown={"metric/calls": "calls an episode", "metric/successful_calls": "that worked"},
-            num_test_levels=128,
-        ),
-    )
+    return _experiment("arm_thinker", run, start_command=_command("arm_start"))
 
 
 def arm_start() -> StagesConfig:
@@ -333,8 +219,22 @@ def _command(function: str) -> str:
     return f"--recipe {__name__}:{function}"
 
 
-def _variant(function: str, title: str) -> Variant:
-    return Variant(command=_command(function), title=title)
+def _experiment(
+    name: str, tested: RunConfig, *, judge: JudgeConfig = NO_JUDGE, start: str = "", start_command: str = ""
+) -> Experiment:
+    """Returns an experiment of `claims.toml`, tested in the worlds of a run and sampled as there."""
+    claim = tomllib.loads(_CLAIMS.read_text(encoding="utf-8"))[name]
+    question, variants = claim.pop("question"), claim.pop("variants")
+    sources: dict[str, Any] = {"worlds": tested.worlds, "sampling": tested.sampling, "judge": judge}
+    return Experiment(
+        name=name,
+        question=question,
+        variants={
+            label: Variant(command=_command(each["recipe"]), title=each["title"]) for label, each in variants.items()
+        },
+        seeds=(1, 2, 3),
+        claim=Claim(**claim, **sources, start=start, start_command=start_command),
+    )
 
 
 def _alone(run: RunConfig) -> tuple[Stage, ...]:
@@ -364,11 +264,9 @@ def _as_start(*stages: Stage) -> StagesConfig:
 
 def _placed(stage: Stage, *, seed: int) -> Stage:
     """Returns a stage on one thread of the CPU; only the experiment evaluates it."""
-    run = stage.run
-    if isinstance(run, RunConfig):
-        run = replace(run, seed=seed, device="cpu", num_threads=1, num_eval_episodes=0, eval_every=0, record_every=0)
-    elif isinstance(run, SFTConfig):
-        run = replace(run, seed=seed, device="cpu", num_threads=1)
-    else:
-        run = replace(run, seed=seed)
-    return replace(stage, run=run)
+    settings: dict[str, Any] = {"seed": seed}
+    if isinstance(stage.run, RunConfig | SFTConfig):
+        settings |= {"device": "cpu", "num_threads": 1}
+    if isinstance(stage.run, RunConfig):
+        settings |= {"num_eval_episodes": 0, "eval_every": 0, "record_every": 0}
+    return replace(stage, run=replace(stage.run, **settings))

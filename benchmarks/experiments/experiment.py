@@ -11,7 +11,6 @@ from training.config.world_spec import WorldSpec, world_names
 from training.run_options import find_recipe
 from training.stages.stages_config import StagesConfig
 from vlm_envs.errors import ConfigError
-from vlm_envs.validation import require
 
 if TYPE_CHECKING:
     from agents.hf.sampling_config import SamplingConfig
@@ -98,13 +97,6 @@ class Experiment:
     options: str = ""
     claim: Claim | None = None
     has_baselines: bool = False
-
-    def __post_init__(self) -> None:
-        require(START not in self.variants, f"No variant of {self.name} may be called {START}.")
-        if self.claim is not None:
-            method = self.claim.method
-            require(method in self.variants, f"The method of {self.name} is {method!r}, which is not a variant.")
-            require(len(self.variants) > 1, f"{self.name} has nothing that its method could beat.")
 
     def variant(self, label: str) -> Variant:
         """Returns a variant, or the run that makes a claim's start."""

@@ -88,7 +88,6 @@ def run_experiment(options: ExperimentOptions) -> int:
 def _show(experiments: Sequence[Experiment], options: ExperimentOptions) -> None:
     from benchmarks.experiments.figures import draw_experiment
     from benchmarks.experiments.tables import claims_overview, experiment_tables
-    from benchmarks.models.text_table import fitted_markdown
 
     shown = {each.name: (each, _records(each, options)) for each in experiments}
     if not any(records for _, records in shown.values()):
@@ -99,8 +98,7 @@ def _show(experiments: Sequence[Experiment], options: ExperimentOptions) -> None
     if options.table:
         tables = [claims_overview(shown)] if len(shown) > 1 else []
         for experiment, records in shown.values():
-            found = experiment_tables(experiment, records)
-            tables += found if experiment.claim is not None else map(fitted_markdown, found)
+            tables += experiment_tables(experiment, records)
         print("\n\n".join(map("\n".join, tables)))
     if options.figure is not None:
         for experiment, records in shown.values():

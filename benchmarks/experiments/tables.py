@@ -83,30 +83,34 @@ def expert_table(records: Sequence[Record]) -> list[str]:
     variants = [
         seeds for seeds in by_variant(records) if all(min(each.worlds[0].expert or [1.0]) < 1.0 for each in seeds)
     ]
-    if not variants:
-        return []
-    worlds = [_first_worlds(seeds) for seeds in variants]
-    columns = {"recipe": variant_titles(variants)}
-    columns |= {heading: [_mean(each, name) for each in worlds] for heading, name in ((EXPERT, "expert"), _TRAINED)}
-    return _of_columns(columns | {f"trained − its expert {_TESTED}": _gains(worlds, "expert", "after")})
+    return _comparison(
+        variants, {EXPERT: "expert", "trained": "after"}, {f"trained − its expert {_TESTED}": ("expert", "after")}
+    )
 
 
 def greedy_table(records: Sequence[Record]) -> list[str]:
     """Returns trained policies beside their start decoded greedily; empty if no start was."""
     variants = [seeds for seeds in by_variant(records) if all(each.worlds[0].greedy_before for each in seeds)]
+    gains = {
+        f"trained − start, greedy {_TESTED}": ("greedy_before", "after"),
+        f"both greedy {_TESTED}": ("greedy_before", "greedy_after"),
+    }
+    return _comparison(variants, {"start": "before", "start, greedy": "greedy_before", "trained": "after"}, gains)
+
+
+def _comparison(
+    variants: Sequence[Sequence[Record]], means: Mapping[str, str], gains: Mapping[str, tuple[str, str]]
+) -> list[str]:
+    """Returns a table of means and gains by their headings; empty without variants."""
     if not variants:
         return []
     worlds = [_first_worlds(seeds) for seeds in variants]
     columns = {"recipe": variant_titles(variants)}
-    for heading, name in (("start", "before"), ("start, greedy", "greedy_before"), _TRAINED):
-        columns[heading] = [_mean(each, name) for each in worlds]
-    columns[f"trained − start, greedy {_TESTED}"] = _gains(worlds, "greedy_before", "after")
-    if any(gains := _gains(worlds, "greedy_before", "greedy_after")):
-        columns[f"both greedy {_TESTED}"] = gains
+    columns |= {heading: [_mean(each, name) for each in worlds] for heading, name in means.items()}
+    for heading, (base, name) in gains.items():
+        if any(cells := _gains(worlds, base, name)):
+            columns[heading] = cells
     return _of_columns(columns)
-
-
-_TRAINED = ("trained", "after")
 
 
 def summary_table(records: Sequence[Record]) -> list[str]:

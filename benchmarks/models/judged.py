@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from statistics import fmean
 from types import MappingProxyType
 from typing import Any, ClassVar, cast
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from agents.api.endpoint_config import COMPATIBLE, PROVIDERS, EndpointConfig
 from benchmarks.models.measures.measures import GRADED, ZOOM_NEED
-from benchmarks.models.text_table import text_table
+from benchmarks.models.measures.perception_gaps import with_interval
 from judges.batched_judging import score_together
 from judges.episode_rewards.argos import spatial_score
 from judges.episode_rewards.episode_reading import (
@@ -49,6 +50,7 @@ from vlm_envs.records.json_lines import Record
 from vlm_envs.responses.answers import AnswerKey, anls, inclusion
 from vlm_envs.responses.extraction import last_boxed, without_thoughts
 from vlm_envs.statistics.success_rates import share_interval
+from vlm_envs.terminal_tables import text_table
 from vlm_envs.tools.coordinates import find_boxes
 from vlm_envs.trajectory import Trajectory, Turn
 from vlm_envs.user_code import import_named
@@ -61,8 +63,8 @@ _WITHOUT_BOXES = ("points", "ivgr_textual")
 _NAME_OF: Mapping[Section, str] = {"observation": "grounding", "prediction": "worldmodeling"}
 
 
-Place = tuple[int, Section]
-"""A text of an episode: its turn, from 0, and its section."""
+Place = tuple[int | None, str]
+"""A text of an episode: its turn, from 0, and its section; None and the name of a measure that a model is asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +72,12 @@ class EarlierScores:
     """Scores that an episode has already.
 
     Attributes:
-        final: Scores of texts that are not asked about again.
-        fallback: Scores that stay where the judge gives no verdict.
+        scores: Those that stay where a judge gives no verdict.
+        final: Of these, what is not asked about again.
     """
 
-    final: Mapping[Place, float] = field(default_factory=dict)
-    fallback: Mapping[Place, float] = field(default_factory=dict)
+    scores: Mapping[Place, float] = field(default_factory=dict)
+    final: Set[Place] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,25 +110,23 @@ def judge_episodes(
         earlier: Scores that each episode has already; none by default.
     """
     before = earlier or [EarlierScores() for _ in episodes]
-    turns = [(number, place) for number, episode in enumerate(episodes) for place in range(len(episode.turns))]
-    scored = [ScoredTurn(turn=episodes[number].turns[place], env_id=episodes[number].env_id) for number, place in turns]
-    asked = [
-        (judge, [claim for claim in claims if (turns[claim[0]][1], claim[1]) not in before[turns[claim[0]][0]].final])
-        for judge, claims in claims_by_judge(scored, tuple(_NAME_OF), judge_for)
-    ]
-    verdicts = score_together([(judge, [text for _, _, text in claims]) for judge, claims in asked])
+    turns = [(number, turn) for number, episode in enumerate(episodes) for turn in range(len(episode.turns))]
+    scored = [ScoredTurn(turn=episodes[number].turns[turn], env_id=episodes[number].env_id) for number, turn in turns]
+    asked = []
+    for judge, claims in claims_by_judge(scored, tuple(_NAME_OF), judge_for):
+        places = [(turns[index][0], (turns[index][1], section), text) for index, section, text in claims]
+        asked.append((judge, [each for each in places if each[1] not in before[each[0]].final]))
+    verdicts = score_together([(judge, [text for _, _, text in places]) for judge, places in asked])
     said: list[dict[Place, JudgeScore]] = [{} for _ in episodes]
-    for (_, claims), column in zip(asked, verdicts, strict=True):
-        for (index, section, _), score in zip(claims, column, strict=True):
-            number, place = turns[index]
-            said[number][place, section] = score
+    for (_, places), column in zip(asked, verdicts, strict=True):
+        for (number, place, _), score in zip(places, column, strict=True):
+            said[number][place] = score
     return [_judged(*each) for each in zip(episodes, said, before, strict=True)]
 
 
 def _judged(episode: Trajectory, said: Mapping[Place, JudgeScore], earlier: EarlierScores) -> JudgedEpisode:
-    unjudged = {place: score.reason for place, score in said.items() if not score.available}
-    values = {place: earlier.fallback[place] for place in unjudged if place in earlier.fallback}
-    values |= {**earlier.final, **{place: score.value for place, score in said.items() if score.available}}
+    values = {place: score for place, score in earlier.scores.items() if place in said or place in earlier.final}
+    values |= {place: score.value for place, score in said.items() if score.available}
     scores: list[Mapping[str, float]] = [
         {section: values[turn, section] for section in _NAME_OF if (turn, section) in values}
         for turn in range(len(episode.turns))
@@ -142,7 +142,7 @@ def _judged(episode: Trajectory, said: Mapping[Place, JudgeScore], earlier: Earl
         scores=tuple(scores),
         measures={name: value for name, value in measures.items() if value is not None},
         num_asked=len(said),
-        unjudged=unjudged,
+        unjudged={place: score.reason for place, score in said.items() if not score.available},
     )
 
 
@@ -223,33 +223,33 @@ class Graders:
     _needs: dict[str, int | None] = field(default_factory=dict, init=False, repr=False)
 
     def measures(
-        self, episodes: Sequence[Trajectory], known: Sequence[Mapping[str, float]] = ()
+        self, episodes: Sequence[Trajectory], earlier: Sequence[EarlierScores] = ()
     ) -> list[dict[str, float | None]]:
         """Returns what they say of each episode, in order; nothing of worlds that do not ask.
 
         Args:
             episodes: The episodes.
-            known: What they have said of each before, which is not asked again.
+            earlier: Scores that each episode has already.
 
         Returns:
             Measures by name; None where a grader was asked and gave no verdict.
         """
         if self.grade is None and self.zoom_need is None:
             return [{} for _ in episodes]
-        before = known or [{} for _ in episodes]
-        pairs = list(zip(episodes, before, strict=True))
-        asked = {query_id(each): each for each, said in pairs if self._asks(each, said, ZOOM_NEED)}
+        before = earlier or [EarlierScores() for _ in episodes]
+        questions = [(each, known.final) for each, known in zip(episodes, before, strict=True)]
+        asked = {query_id(each): each for each, known in questions if self._asks(each, known, ZOOM_NEED)}
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             new = [name for name in asked if name not in self._needs]
             self._needs.update(zip(new, pool.map(lambda name: self._need(asked[name]), new), strict=True))
-            return list(pool.map(lambda pair: self._of(*pair), pairs))
+            return list(pool.map(lambda question: self._of(*question), questions))
 
-    def _asks(self, episode: Trajectory, known: Mapping[str, float], name: str) -> bool:
+    def _asks(self, episode: Trajectory, known: Set[Place], name: str) -> bool:
         grader = self.grade if name == GRADED else self.zoom_need
-        return grader is not None and name not in known and "sample_id" in final_state(episode)
+        return grader is not None and (None, name) not in known and "sample_id" in final_state(episode)
 
-    def _of(self, episode: Trajectory, known: Mapping[str, float]) -> dict[str, float | None]:
-        found: dict[str, float | None] = dict(known)
+    def _of(self, episode: Trajectory, known: Set[Place]) -> dict[str, float | None]:
+        found: dict[str, float | None] = {}
         if self._asks(episode, known, GRADED):
             found[GRADED] = self._grade(episode)
         if self._asks(episode, known, ZOOM_NEED):
@@ -292,7 +292,6 @@ class ZoomEndpoint(EndpointConfig):
 
 NO_ANSWER_JUDGE = AnswerEndpoint(model=NOBODY.model, base_url=NOBODY.base_url)
 NO_ZOOM_JUDGE = ZoomEndpoint(model=NOBODY.model, base_url=NOBODY.base_url)
-_UNASKED: tuple[EndpointConfig, ...] = (NO_ANSWER_JUDGE, NO_ZOOM_JUDGE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,32 +336,37 @@ class JudgeOptions:
             f"--judge must be {', '.join(kinds)} or MODULE:FACTORY; got {self.judge!r}."
             f"{did_you_mean(self.judge, kinds)}",
         )
-        require(
-            self.judge not in _BY_MODEL or _is_named(self.judge_endpoint),
-            f"--judge {self.judge} needs --judge-endpoint.model and --judge-endpoint.base-url.",
-        )
-        for option, endpoint in (("--answer-judge", self.answer_judge), ("--zoom-judge", self.zoom_judge)):
+        for option, endpoint in self._asked().items():
             require(
-                endpoint in _UNASKED or _is_named(endpoint),
+                endpoint.model != NOBODY.model and endpoint.base_url != NOBODY.base_url,
                 f"{option} needs both {option}.model and {option}.base-url; got {endpoint.model} at "
-                f"{endpoint.base_url}. Leave its options out where nobody is to be asked.",
+                f"{endpoint.base_url}.",
             )
+
+    def _asked(self) -> dict[str, EndpointConfig]:
+        """Returns the models that are asked, by option."""
+        asked: dict[str, EndpointConfig] = {}
+        if self.judge in _BY_MODEL:
+            asked["--judge-endpoint"] = self.judge_endpoint
+        if self.answer_judge != NO_ANSWER_JUDGE:
+            asked["--answer-judge"] = self.answer_judge
+        if self.zoom_judge != NO_ZOOM_JUDGE:
+            asked["--zoom-judge"] = self.zoom_judge
+        return asked
 
     @property
     def label(self) -> str:
         """What a board calls it."""
-        own = f"{self.judge} {self.judge_endpoint.model}" if self.judge in _BY_MODEL else self.judge
-        further = {"answers": self.answer_judge, "zoom": self.zoom_judge}
-        return ", ".join([own, *(f"{what} {each.model}" for what, each in further.items() if each not in _UNASKED)])
+        called = {"--judge-endpoint": self.judge, "--answer-judge": "answers", "--zoom-judge": "zoom"}
+        named = [f"{called[option]} {endpoint.model}" for option, endpoint in self._asked().items()]
+        return ", ".join(named if self.judge in _BY_MODEL else [self.judge, *named])
 
     def endpoints(self) -> dict[str, EndpointConfig]:
         """Returns the models that are asked, by option; without those whose replies may all be cached."""
-        asked = {"--judge": self.judge_endpoint} if self.judge in _BY_MODEL else {}
-        asked |= {"--answer-judge": self.answer_judge, "--zoom-judge": self.zoom_judge}
         return {
-            f"{option} {endpoint.model}": endpoint
-            for option, endpoint in asked.items()
-            if endpoint not in _UNASKED and endpoint.cache_dir is None
+            f"{option.replace('judge-endpoint', 'judge')} {endpoint.model}": endpoint
+            for option, endpoint in self._asked().items()
+            if endpoint.cache_dir is None
         }
 
     @contextmanager
@@ -384,22 +388,21 @@ class JudgeOptions:
     @contextmanager
     def graders(self) -> Iterator[Graders]:
         """Gives who grades answers and pictures, and lets go of their connections afterwards."""
-        if self.answer_judge in _UNASKED and self.zoom_judge in _UNASKED:
-            yield Graders()
+        asked = self._asked()
+        if asked.keys() <= {"--judge-endpoint"}:
+            yield NO_GRADERS
             return
         from agents.api.client import ChatClient
         from judges.llm.llm_graders import LLMAnswerExtractor, LLMAnswerJudge, LLMZoomJudge
 
+        made: dict[str, Any] = {}
         with ExitStack() as opened:
-            asked, seeing = (
-                None if each in _UNASKED else opened.enter_context(ChatClient(each))
-                for each in (self.answer_judge, self.zoom_judge)
-            )
-            yield Graders(
-                extract=None if asked is None else LLMAnswerExtractor(asked),
-                grade=None if asked is None else LLMAnswerJudge(asked),
-                zoom_need=None if seeing is None else LLMZoomJudge(seeing),
-            )
+            if endpoint := asked.get("--answer-judge"):
+                client = opened.enter_context(ChatClient(endpoint))
+                made |= {"extract": LLMAnswerExtractor(client), "grade": LLMAnswerJudge(client)}
+            if endpoint := asked.get("--zoom-judge"):
+                made["zoom_need"] = LLMZoomJudge(opened.enter_context(ChatClient(endpoint)))
+            yield Graders(**made)
 
 
 def _endpoint_options(provider: str, served: str) -> str:
@@ -409,10 +412,6 @@ def _endpoint_options(provider: str, served: str) -> str:
     return " ".join(options + ([] if provider == COMPATIBLE else [f"--judge-endpoint.provider {provider}"]))
 
 
-def _is_named(endpoint: EndpointConfig) -> bool:
-    return endpoint.model != NOBODY.model and endpoint.base_url != NOBODY.base_url
-
-
 def _own(name: str) -> JudgeFor:
     """Returns the user's judges, each made once, as judges are told apart by what they are."""
     module, _, attribute = name.partition(":")
@@ -420,22 +419,18 @@ def _own(name: str) -> JudgeFor:
     factory: Any = getattr(import_named(module, option=f"--judge {name}", instead=instead), attribute, None)
     if not callable(factory):
         raise ConfigError(f"--judge {name}: {module} has no {attribute!r} that could be called.")
-    made: dict[tuple[str, str], Any] = {}
 
+    @cache
     def judge_for(env_id: str, representation: Any) -> Any:
-        key = env_id, representation
-        if key not in made:
-            made[key] = factory(env_id, representation)
-            require(hasattr(made[key], "score"), f"--judge {name} must return a judge with score(text, state).")
-        return made[key]
+        judge = factory(env_id, representation)
+        require(hasattr(judge, "score"), f"--judge {name} must return a judge with score(text, state).")
+        return judge
 
     return judge_for
 
 
 STRATA: Mapping[str, float] = MappingProxyType({"easy": 0.3, "medium": 0.7, "hard": 1.0})
 """Largest `zoom_need` of each: scores of 1 to 3, 4 to 7, and 8 to 10."""
-
-_OF_ROWS = ("inclusion", GRADED)
 
 
 def stratum_of(episode: Record) -> str | None:
@@ -448,27 +443,29 @@ def stratum_of(episode: Record) -> str | None:
 
 def strata_text(episodes: Sequence[Record]) -> str:
     """Returns a table with a row for every stratum, agent and world; empty where no episode has a stratum."""
-    groups: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
+    groups: dict[tuple[str, int, str], list[Record]] = defaultdict(list)
+    order = list(STRATA)
     for each in episodes:
         if not each["error"] and (stratum := stratum_of(each)) is not None:
-            groups[each["world"], stratum, each["agent"]].append(each)
-    order = list(STRATA)
-    keys = sorted(groups, key=lambda key: (key[0], order.index(key[1]), key[2]))
-    return text_table([_told(key, groups[key]) for key in keys]) if keys else ""
-
-
-def _told(key: tuple[str, str, str], episodes: Sequence[Record]) -> dict[str, str]:
-    world, stratum, agent = key
-    told = {"world": world, "zoom": stratum, "agent": agent, "episodes": str(len(episodes))}
-    told["success"] = _share(episodes, [float(each["success"]) for each in episodes])
-    for name in _OF_ROWS:
-        judged = [each for each in episodes if name in each["judged"]]
-        known = [each["judged"][name] for each in judged]
-        is_share = name == "inclusion"
-        told[name] = "" if not known else _share(judged, known) if is_share else f"{fmean(known):.3f}"
-    return told
+            groups[each["world"], order.index(stratum), each["agent"]].append(each)
+    table = []
+    for world, place, agent in sorted(groups):
+        group = groups[world, place, agent]
+        included = [each for each in group if "inclusion" in each["judged"]]
+        grades = [each["judged"][GRADED] for each in group if GRADED in each["judged"]]
+        table.append(
+            {
+                "world": world,
+                "zoom": order[place],
+                "agent": agent,
+                "episodes": str(len(group)),
+                "success": _share(group, [float(each["success"]) for each in group]),
+                "inclusion": _share(included, [each["judged"]["inclusion"] for each in included]),
+                GRADED: f"{fmean(grades):.3f}" if grades else "",
+            }
+        )
+    return text_table(table)
 
 
 def _share(episodes: Sequence[Record], values: Sequence[float]) -> str:
-    low, high = share_interval(episodes, values)
-    return f"{fmean(values):.3f} ({low:.3f} to {high:.3f})"
+    return with_interval(fmean(values), share_interval(episodes, values)) if values else ""

@@ -1,23 +1,22 @@
-"""How long advantage estimation takes, against a time limit and against a loop over token positions.
+"""How long advantage estimation takes, against a time limit.
 
-Run with `python -m benchmarks.speed.advantages_speed`. One core, 128 rows of 2,400 tokens in two layouts:
+Run with `python -m benchmarks speed --only gae`. One core, 128 rows of 2,400 tokens in two layouts:
 `dialogue` has 4 turns of 200 observed and 400 generated tokens, `dense` is one generated token after the
-other in 4 turns, the worst case. The loop is the form common in public trainers, with each of its steps
-vectorised over the rows. The two are checked to agree before any clock runs.
+other in 4 turns, the worst case.
 """
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypedDict, get_args
+from functools import partial
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
+from benchmarks.speed.speed_benchmarks import Row, median_times_s
 from training.algorithms.bilevel_gae import BilevelVariant, bilevel_gae
 
 LIMIT_MS = 20.0
@@ -26,21 +25,8 @@ NUM_TOKENS = 2400
 NUM_TURNS = 4
 
 
-class Coefficients(TypedDict):
-    """Discounts and decays; all below 1, so that a term left out would show."""
-
-    gamma_turn: float
-    lambda_turn: float
-    gamma_token: float
-    lambda_token: float
-
-
-COEFFICIENTS: Coefficients = {
-    "gamma_turn": 0.99,
-    "lambda_turn": 0.95,
-    "gamma_token": 0.999,
-    "lambda_token": 0.95,
-}
+COEFFICIENTS: dict[str, Any] = {"gamma_turn": 0.99, "lambda_turn": 0.95, "gamma_token": 0.999, "lambda_token": 0.95}
+"""Discounts and decays; all below 1, so that a term left out would show."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,46 +56,6 @@ def make_inputs(num_observed_per_turn: int) -> Inputs:
     )
 
 
-@torch.no_grad()
-def loop_bilevel_gae(
-    inputs: Inputs,
-    *,
-    gamma_turn: float,
-    lambda_turn: float,
-    gamma_token: float,
-    lambda_token: float,
-    variant: BilevelVariant,
-) -> tuple[Tensor, Tensor]:
-    """Does what `bilevel_gae` does for rows with the same layout, in one Python step per position."""
-    turn_index_T = inputs.turn_index_BT[0].tolist()
-    values_TB, rewards_TB = inputs.values_BT.T.contiguous(), inputs.token_rewards_BT.T.contiguous()
-    advantages_TB = torch.zeros_like(values_TB)
-    turn_advantage_B = next_turn_value_B = torch.zeros(NUM_ROWS)
-    advantage_B = next_value_B = torch.zeros(NUM_ROWS)
-    turn = NUM_TURNS
-    for t in range(NUM_TOKENS - 1, -1, -1):
-        if turn_index_T[t] < 0:
-            continue
-        if turn_index_T[t] != turn:
-            turn = turn_index_T[t]
-            is_paper = variant == "paper"
-            turn_value_B = inputs.turn_end_values_BK[:, turn] if is_paper else values_TB[t]
-            reward_B = inputs.turn_rewards_BK[:, turn] + (0.0 if is_paper else rewards_TB[t])
-            turn_delta_B = reward_B + gamma_turn * next_turn_value_B - turn_value_B
-            turn_advantage_B = turn_delta_B + gamma_turn * lambda_turn * turn_advantage_B
-            next_turn_value_B = turn_value_B
-            end_delta_B = rewards_TB[t] + gamma_token * turn_value_B - values_TB[t]
-            advantage_B = turn_advantage_B + end_delta_B if is_paper else turn_advantage_B
-        else:
-            delta_B = rewards_TB[t] + gamma_token * next_value_B - values_TB[t]
-            advantage_B = delta_B + gamma_token * lambda_token * advantage_B
-        advantages_TB[t] = advantage_B
-        next_value_B = values_TB[t]
-    advantages_BT = advantages_TB.T.contiguous()
-    returns_BT = torch.where(inputs.turn_index_BT >= 0, advantages_BT + inputs.values_BT, 0.0)
-    return advantages_BT, returns_BT
-
-
 @contextmanager
 def _one_thread() -> Iterator[None]:
     num_threads = torch.get_num_threads()
@@ -120,67 +66,14 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(num_threads)
 
 
-def _median_ms(call: Callable[[], object], num_repeats: int) -> float:
-    call()
-    times_ms = []
-    for _ in range(num_repeats):
-        start_s = time.perf_counter()
-        call()
-        times_ms.append(1000.0 * (time.perf_counter() - start_s))
-    return statistics.median(times_ms)
-
-
-def measured_advantages(num_repeats: int = 15) -> dict[str, dict[str, float]]:
-    """Times both variants in both layouts on one core.
-
-    Args:
-        num_repeats: timed calls per entry, at least 1; one more call warms up.
-
-    Returns:
-        By `"variant/layout"`: `median_ms`, `limit_ms`, `loop_ms` (median of the loop) and `speedup`
-        (`loop_ms / median_ms`).
-
-    Raises:
-        AssertionError: if the estimator and the loop disagree.
-    """
-    results: dict[str, dict[str, float]] = {}
+def gae_ms(*, quick: bool) -> list[Row]:
+    """Measures both variants of bi-level GAE in both layouts, against a limit."""
+    rows = []
     with _one_thread():
         for layout, num_observed in (("dialogue", 200), ("dense", 0)):
-            inputs = make_inputs(num_observed)
+            inputs = vars(make_inputs(num_observed))
             for variant in get_args(BilevelVariant):
-                results[f"{variant}/{layout}"] = _measure_one(inputs, variant, num_repeats)
-    return results
-
-
-def _measure_one(inputs: Inputs, variant: BilevelVariant, num_repeats: int) -> dict[str, float]:
-    def fast() -> tuple[Tensor, Tensor]:
-        return bilevel_gae(**vars(inputs), **COEFFICIENTS, variant=variant)
-
-    def loop() -> tuple[Tensor, Tensor]:
-        return loop_bilevel_gae(inputs, **COEFFICIENTS, variant=variant)
-
-    for ours_BT, theirs_BT in zip(fast(), loop(), strict=True):
-        torch.testing.assert_close(ours_BT, theirs_BT, atol=1e-4, rtol=1e-4)
-    median_ms, loop_ms = _median_ms(fast, num_repeats), _median_ms(loop, max(num_repeats // 3, 1))
-    return {
-        "median_ms": median_ms,
-        "limit_ms": LIMIT_MS,
-        "loop_ms": loop_ms,
-        "speedup": loop_ms / median_ms,
-    }
-
-
-def main() -> None:
-    """Print the table."""
-    print(f"bilevel_gae, {NUM_ROWS} rows x {NUM_TOKENS} tokens, one core")
-    print(f"{'variant/layout':<20}{'median ms':>10}{'limit ms':>10}{'loop ms':>10}{'speedup':>9}  verdict")
-    for name, row in measured_advantages().items():
-        verdict = "ok" if row["median_ms"] <= row["limit_ms"] else "TOO SLOW"
-        print(
-            f"{name:<20}{row['median_ms']:>10.2f}{row['limit_ms']:>10.1f}{row['loop_ms']:>10.1f}"
-            f"{row['speedup']:>8.1f}x  {verdict}"
-        )
-
-
-if __name__ == "__main__":
-    main()
+                call = partial(bilevel_gae, **inputs, **COEFFICIENTS, variant=variant)
+                (time_s,) = median_times_s([call], 1 if quick else 15)
+                rows.append(Row.limited(f"{variant}/{layout}", 1000.0 * time_s, "ms", LIMIT_MS))
+    return rows

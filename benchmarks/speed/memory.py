@@ -21,6 +21,7 @@ from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
 from agents.hf.family import ProcessedImage
 from agents.hf.sampling_config import SamplingConfig
+from agents.hf.tiny_vlm import TinyConfig
 from training.algorithms.algorithm import CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.batch import OBSERVED, Batch
@@ -28,10 +29,10 @@ from training.config.judge_config import JudgeConfig
 from training.config.run_config import RunConfig
 from training.config.update_config import MemoryConfig, PPOConfig
 from training.config.world_spec import WorldSpec
-from training.memory_plan.memory_estimate import update_phases
+from training.memory_plan.memory_estimate import Planner
 from training.memory_plan.model_bytes import ModelBytes, model_without_memory
 from training.memory_plan.plan_config import PlanConfig
-from training.memory_plan.plan_rows import ImageSize, RowShape, Segment
+from training.memory_plan.plan_rows import RowShape, Segment
 from training.update.learner import Learner
 from training.update.update_losses import assigned_credit
 from vlm_envs.validation import require_choice
@@ -76,42 +77,17 @@ class MemoryCase:
 
     def model_config(self) -> Qwen3VLConfig:
         """Returns the model's configuration."""
-        head_dim = self.width // self.num_heads
-        sections = [head_dim // 2 - 2 * (head_dim // 6), head_dim // 6, head_dim // 6]
-        return Qwen3VLConfig(
-            text_config={
-                "vocab_size": self.vocab_size,
-                "hidden_size": self.width,
-                "intermediate_size": 3 * self.width,
-                "num_hidden_layers": self.num_layers,
-                "num_attention_heads": self.num_heads,
-                "num_key_value_heads": self.num_heads // 2,
-                "head_dim": head_dim,
-                "rope_parameters": {
-                    "rope_type": "default",
-                    "rope_theta": 10_000.0,
-                    "mrope_section": sections,
-                    "mrope_interleaved": True,
-                },
-            },
-            vision_config={
-                "depth": self.num_vision_layers,
-                "hidden_size": self.vision_width,
-                "intermediate_size": 2 * self.vision_width,
-                "num_heads": self.vision_width // 16,
-                "patch_size": 14,
-                "spatial_merge_size": 2,
-                "temporal_patch_size": 1,
-                "out_hidden_size": self.width,
-                "num_position_embeddings": 256,
-                "deepstack_visual_indexes": [0],
-            },
-            image_token_id=IMAGE,
-            video_token_id=6,
-            vision_start_token_id=START,
-            vision_end_token_id=END,
-            tie_word_embeddings=True,
+        config = TinyConfig(
+            width=self.width,
+            num_layers=self.num_layers,
+            num_heads=self.num_heads,
+            num_kv_heads=self.num_heads // 2,
+            mlp_width=3 * self.width,
+            vision_width=self.vision_width,
+            num_vision_layers=self.num_vision_layers,
         )
+        ids = {"image_token_id": IMAGE, "video_token_id": 6, "vision_start_token_id": START, "vision_end_token_id": END}
+        return config.model_config(self.vocab_size, {}, **ids)
 
     def run_config(self) -> RunConfig:
         """Returns the run."""
@@ -136,7 +112,7 @@ class MemoryCase:
     def row(self) -> RowShape:
         """Returns the rows' shape, as a plan has it."""
         num_shown = self.num_turn_tokens - self.num_response_tokens
-        shown = Segment(num_tokens=num_shown, images=(ImageSize(num_tokens=16, num_patches=64),))
+        shown = Segment(num_tokens=num_shown, num_image_tokens=16, num_images=1)
         return RowShape(
             num_turns=self.num_turns,
             num_tokens=self.num_turns * self.num_turn_tokens,
@@ -271,7 +247,8 @@ def planned_bytes(case: MemoryCase) -> tuple[str, float, int]:
         case.model_config().save_pretrained(directory)
         model = model_without_memory(Path(directory), getattr(torch, config.dtype))
     models = ModelBytes(model, config, case.row())
-    phases = update_phases(config, PlanConfig(reserved=0), models, case.micro_batch_rows, is_fused=False)
+    planner = Planner(config, PlanConfig(reserved=0), models, is_fused=False)
+    phases = planner.update_phases(case.micro_batch_rows)
     totals = {name: sum(parts.values()) for name, parts in phases.items()}
     most = max(totals, key=lambda name: totals[name])
     return most, totals[most], models.policy.num_parameters

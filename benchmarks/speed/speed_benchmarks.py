@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from vlm_envs.errors import ConfigError, EngineUnavailableError
+from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.requirements import install_command
-from vlm_envs.validation import did_you_mean
+from vlm_envs.terminal_tables import table
+from vlm_envs.validation import require_choice
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Row:
     """One measurement, alone or beside a peer or a limit of the same unit.
 
@@ -37,6 +38,11 @@ class Row:
     compared_with: str = ""
     reference: float | None = None
     is_limit: bool = False
+
+    @classmethod
+    def limited(cls, name: str, median: float, unit: str, limit: float) -> Row:
+        """Returns a row that has to meet a limit."""
+        return cls(name, median, unit, "limit", limit, is_limit=True)
 
     @property
     def ratio(self) -> float | None:
@@ -76,24 +82,13 @@ def median_times_s(calls: Sequence[Callable[[], object]], num_repeats: int) -> l
     return [statistics.median(taken_s) for taken_s in times_s]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Benchmark:
-    """One registered benchmark.
+def per_second(amount: float, calls: Sequence[Callable[[], object]], num_repeats: int) -> list[float]:
+    """Returns the median rate of each call, which does `amount` of something; see `median_times_s`."""
+    return [amount / time_s for time_s in median_times_s(calls, num_repeats)]
 
-    Attributes:
-        summary: One line for `--help`.
-        run: Measures; `quick=True` is a smoke run whose numbers mean little.
-        needs: Distributions beyond the core's that it imports.
-    """
 
-    summary: str
-    run: Callable[[bool], list[Row]]
-    needs: tuple[str, ...] = ()
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """What would have to be installed first."""
-        return tuple(name for name in self.needs if importlib.util.find_spec(name) is None)
+Benchmark = Callable[[bool], list[Row]]
+"""Measures; with True it makes a smoke run whose numbers mean little."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,68 +117,38 @@ class SpeedReport:
         return {"machine": machine(), "benchmarks": measured, "skipped": self.skipped}
 
 
-def _from(module: str, name: str) -> Callable[[bool], list[Row]]:
+def _from(module: str, name: str, *args: Any) -> Benchmark:
     """Returns a measurement that is imported only when it runs: listing benchmarks must not need torch."""
 
     def run(quick: bool) -> list[Row]:
         measure: Callable[..., list[Row]] = getattr(importlib.import_module(f"benchmarks.speed.{module}"), name)
-        return measure(quick=quick)
+        return measure(*args, quick=quick)
 
     return run
 
 
-_MODEL = ("torch", "transformers", "scipy")
 BENCHMARKS: dict[str, Benchmark] = {
-    "gae": Benchmark(summary="advantage estimation", run=_from("model_speed", "gae_ms"), needs=_MODEL),
-    "step": Benchmark(summary="whole steps of a world", run=_from("world_speed", "steps_per_s")),
-    "batched": Benchmark(summary="grid worlds moved by numbers", run=_from("world_speed", "batched_steps_per_s")),
-    "vector": Benchmark(summary="many worlds: serial, thread, process", run=_from("world_speed", "vector_steps_per_s")),
-    "ray": Benchmark(
-        summary="many worlds: serial, process, on Ray",
-        run=_from("world_speed", "spread_steps_per_s"),
-        needs=("ray", "panda3d"),
-    ),
-    "navigation": Benchmark(
-        summary="steps in a furnished home", run=_from("world_speed", "navigation_steps_per_s"), needs=("panda3d",)
-    ),
-    "svg": Benchmark(summary="drawings scored", run=_from("world_speed", "svg_turns_per_s"), needs=("cairosvg",)),
-    "primitive": Benchmark(
-        summary="actions of a robot arm", run=_from("world_speed", "primitive_actions_per_s"), needs=("mani_skill",)
-    ),
-    "import": Benchmark(summary="the time of `import vlm_envs`", run=_from("world_speed", "import_time_s")),
-    "judge": Benchmark(
-        summary="turns the exact judge scores", run=_from("world_speed", "judged_turns_per_s"), needs=("scipy",)
-    ),
-    "sampling": Benchmark(
-        summary="tokens sampled from the tiny model", run=_from("model_speed", "sampled_tokens_per_s"), needs=_MODEL
-    ),
-    "rollouts": Benchmark(
-        summary="turns where no episode waits for another",
-        run=_from("model_speed", "rollout_turns_per_s"),
-        needs=_MODEL,
-    ),
-    "training": Benchmark(
-        summary="tokens learnt from by the tiny model", run=_from("model_speed", "trained_tokens_per_s"), needs=_MODEL
-    ),
+    "gae": _from("advantages_speed", "gae_ms"),
+    "step": _from("world_speed", "steps_per_s"),
+    "batched": _from("world_speed", "batched_steps_per_s"),
+    "vector": _from("world_speed", "vector_steps_per_s"),
+    "ray": _from("world_speed", "spread_steps_per_s"),
+    "navigation": _from("world_speed", "engine_turns_per_s", "VLM/Navigation-v0"),
+    "svg": _from("world_speed", "engine_turns_per_s", "VLM/SVG-v0"),
+    "primitive": _from("world_speed", "engine_turns_per_s", "VLM/PrimitiveSkill-v0"),
+    "import": _from("world_speed", "import_time_s"),
+    "judge": _from("world_speed", "judged_turns_per_s"),
+    "rollouts": _from("model_speed", "rollout_turns_per_s"),
 }
 
 
 def checked_names(names: Iterable[str]) -> list[str]:
-    """Returns the names if all are known.
-
-    Args:
-        names: Names of benchmarks; none stands for all of them.
+    """Returns the names, or those of all benchmarks if there are none.
 
     Raises:
         ConfigError: If one is unknown.
     """
-    chosen = list(names)
-    for name in chosen:
-        if name not in BENCHMARKS:
-            raise ConfigError(
-                f"Unknown benchmark {name!r}.{did_you_mean(name, BENCHMARKS)} Known: {', '.join(BENCHMARKS)}."
-            )
-    return chosen or list(BENCHMARKS)
+    return [require_choice("--only", name, BENCHMARKS) for name in names] or list(BENCHMARKS)
 
 
 def run_speed(
@@ -202,13 +167,11 @@ def run_speed(
     rows: dict[str, list[Row]] = {}
     skipped: dict[str, str] = {}
     for name in names:
-        benchmark = BENCHMARKS[name]
-        if benchmark.missing:
-            skipped[name] = f"needs {', '.join(benchmark.missing)}: {install_command('train,sim,ray')}"
-            continue
         on_start(name)
         try:
-            rows[name] = benchmark.run(quick)
+            rows[name] = BENCHMARKS[name](quick)
+        except ModuleNotFoundError as error:
+            skipped[name] = f"needs {error.name}: {install_command('train,sim,ray')}"
         except EngineUnavailableError as error:
             skipped[name] = str(error)
     return SpeedReport(rows=rows, skipped=skipped)
@@ -231,7 +194,6 @@ def machine() -> dict[str, Any]:
 
 
 HEADINGS = ("benchmark", "measured", "median", "against", "ratio", "verdict")
-RIGHT_ALIGNED = {"median", "ratio"}
 
 
 def cells(benchmark: str, row: Row) -> tuple[str, ...]:
@@ -250,36 +212,7 @@ def cells(benchmark: str, row: Row) -> tuple[str, ...]:
 def print_table(rows: Mapping[str, Sequence[Row]]) -> None:
     """Prints rows by benchmark; a ratio above 1 is better than the reference."""
     lines = [cells(benchmark, row) for benchmark, of_benchmark in rows.items() for row in of_benchmark]
-    try:
-        from rich.console import Console
-        from rich.table import Table
-    except ImportError:
-        print("\n".join(plain_table(lines)))
-        return
-    console = Console()
-    if not console.is_terminal:  # rich would fold everything into 80 columns
-        print("\n".join(plain_table(lines)))
-        return
-    table = Table(*HEADINGS, box=None, pad_edge=False)
-    for heading, column in zip(HEADINGS, table.columns, strict=True):
-        column.justify = "right" if heading in RIGHT_ALIGNED else "left"
-        column.overflow = "fold"
-    for line in lines:
-        table.add_row(*line)
-    console.print(table, highlight=False, markup=False)
-
-
-def plain_table(lines: Sequence[tuple[str, ...]]) -> list[str]:
-    """Returns headings and lines in aligned columns."""
-    table = [HEADINGS, *lines]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if heading in RIGHT_ALIGNED else cell.ljust(width)
-            for heading, cell, width in zip(HEADINGS, line, widths, strict=True)
-        ).rstrip()
-        for line in table
-    ]
+    print("\n".join(table([HEADINGS, *lines])))
 
 
 def _number(value: float) -> str:

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import torch
 
@@ -18,7 +18,7 @@ from agents.hf.chat import ChatEncoder
 from agents.hf.hf_agent import load_checkpoint
 from agents.hf.sampling_config import SamplingConfig
 from benchmarks.trainers.late_world import LATE_LAKE_ID, LateLake, register_judge
-from benchmarks.trainers.trainer_comparison import Lap, Measured, Work, peak_mib
+from benchmarks.trainers.trainer_comparison import Lap, Measured, Mode, Work, peak_mib
 from training.algorithms.grpo import GRPO
 from training.checkpoints.checkpoint_files import model_directory
 from training.config.judge_config import JudgeConfig
@@ -30,31 +30,6 @@ from training.loop.interrupts import prepare
 from training.loop.trainer import Trainer
 from vlm_envs.trajectory import TrajectoryGroup
 from vlm_envs.vector.vector_world import VectorWorld
-
-
-class Mode(NamedTuple):
-    """How our side plays.
-
-    Attributes:
-        rollout: As in `RunConfig`.
-        workers: As in `WorldSpec`.
-        staleness: As in `RunConfig`.
-    """
-
-    rollout: Literal["barrier", "async"]
-    workers: str
-    staleness: int = 0
-
-
-MODES = {
-    "in_step": Mode("barrier", "serial"),
-    "in_step_threads": Mode("barrier", "thread"),
-    "async": Mode("async", "serial"),
-    "async_threads": Mode("async", "thread"),
-    "beside_update": Mode("barrier", "serial", staleness=1),
-    "beside_update_threads": Mode("barrier", "thread", staleness=1),
-}
-"""By name; with threads, each world has one; beside the update, the next batch is sampled meanwhile."""
 
 
 class EndlessEncoder(ChatEncoder):

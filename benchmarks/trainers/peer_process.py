@@ -7,10 +7,11 @@ import json
 import logging
 import os
 import sys
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
-from benchmarks.trainers.trainer_comparison import SAME, TRL, Work
+from benchmarks.trainers.trainer_comparison import MODES, SAME, TRL, Work
 
 
 def run(what: str, work: Work) -> dict[str, Any]:
@@ -24,11 +25,10 @@ def run(what: str, work: Work) -> dict[str, Any]:
     if what == TRL:
         from benchmarks.trainers.trl_peer import measured
 
-        return measured(work).to_dict()
-    from benchmarks.trainers.our_trainer import MODES
+        return asdict(measured(work))
     from benchmarks.trainers.our_trainer import measured as measured_ours
 
-    return measured_ours(work, MODES[what]).to_dict()
+    return asdict(measured_ours(work, MODES[what]))
 
 
 _libraries: list[object] = []  # What is declared lasts as long as its library

@@ -12,14 +12,14 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from benchmarks.speed.speed_benchmarks import machine
-from vlm_envs.errors import ConfigError, VLMEnvsError
+from vlm_envs.errors import ConfigError
 from vlm_envs.splits import split_seeds
-from vlm_envs.validation import fields_named, require, require_at_least, require_choice
+from vlm_envs.validation import require, require_at_least, require_choice
 
 FIRST_SEED = 100_000_000
 """Of the levels, as a run of seed 0 draws them (`training.loop.collect`); others in each iteration."""
@@ -61,17 +61,6 @@ class Work:
     num_threads: int = 1
     model: str = "training/recipes/checkpoints/frozenlake_tiny"
 
-    def __post_init__(self) -> None:
-        require_at_least(self, 1, "num_groups", "turns", "tokens", "judge_parallel", "micro_batch_size")
-        require_at_least(self, 1, "num_iterations", "num_threads")
-        require_at_least(self, 2, "group_size")
-        require_at_least(self, 0, "world_ms", "judge_ms")
-        require(
-            self.num_episodes % self.micro_batch_size == 0,
-            f"--micro-batch-size must divide the {self.num_episodes} episodes of an iteration, for TRL has no smaller "
-            f"last batch; got {self.micro_batch_size}.",
-        )
-
     @property
     def num_episodes(self) -> int:
         """Of an iteration."""
@@ -86,10 +75,6 @@ class Work:
         """Arguments of the world, see `benchmarks.trainers.late_world.LateLake`; both sides make the same."""
         settings = {"prompt_format": "grounding_worldmodeling", "representation": "structured", "prompt_example": False}
         return {**settings, "max_turns": self.turns, "answer_ms": self.world_ms}
-
-    def to_json(self) -> str:
-        """Returns the settings for another process."""
-        return json.dumps(asdict(self))
 
 
 PARTS = ("prefill", "decode", "encode", "worlds", "judges", "passes", "update", "rest")
@@ -123,13 +108,9 @@ class Measured:
     laps: Sequence[Lap]
     peak_mib: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns it as plain data."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Measured:
-        """Returns what `to_dict` gave."""
+        """Returns what `asdict` made plain data."""
         return cls(laps=[Lap(**lap) for lap in data["laps"]], peak_mib=data["peak_mib"])
 
 
@@ -172,17 +153,36 @@ def peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-MODES = ("in_step", "in_step_threads", "async", "async_threads", "beside_update", "beside_update_threads")
-"""Ours: turns in step, each episode on its own, or in step beside the update before."""
+class Mode(NamedTuple):
+    """How our side plays.
+
+    Attributes:
+        rollout: As in `RunConfig`.
+        workers: As in `WorldSpec`.
+        staleness: As in `RunConfig`.
+    """
+
+    rollout: Literal["barrier", "async"]
+    workers: str
+    staleness: int = 0
+
+
+MODES = {
+    "in_step": Mode("barrier", "serial"),
+    "in_step_threads": Mode("barrier", "thread"),
+    "async": Mode("async", "serial"),
+    "async_threads": Mode("async", "thread"),
+    "beside_update": Mode("barrier", "serial", staleness=1),
+    "beside_update_threads": Mode("barrier", "thread", staleness=1),
+}
+"""By name; with threads, each world has one; beside the update, the next batch is sampled meanwhile."""
+
 MAX_DIFFERENCE = 1e-4
 """Of log-probabilities of one frozen trajectory."""
 PACKAGES = ("trl", "datasets", "torchvision")
 TIMEOUT_S = 1800.0
 """Of one process."""
-
-
-class UnequalWorkError(VLMEnvsError):
-    """The two trainers do not see the same trajectory alike, so that their times say nothing."""
+_QUICK = {"num_groups": 2, "group_size": 2, "micro_batch_size": 2, "tokens": 8, "num_iterations": 1}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,69 +198,41 @@ class TrainerOptions:
         modes: Which of ours: in_step, async, or beside_update, which is one update off-policy and takes a thread of
             torch more where there is but one; with `_threads` behind it, each world has a thread. By default in_step
             and async, with threads where worlds take their time.
-        num_groups: Start states per iteration.
-        group_size: Siblings per start state.
-        turns: Of each episode.
-        tokens: Of each response, all sampled: the end of a turn never is.
         world_ms: How long worlds take to answer; each of these is a case.
         judge_ms: How long a judge takes for an episode; likewise.
-        judge_parallel: Questions to the judge that may be under way at a time, on both sides.
-        micro_batch_size: Rows per forward and backward pass, on both sides.
         num_threads: CPU threads of torch.
         num_iterations: Counted ones of each process.
         repeats: Processes of each side.
-        model: The checkpoint: a Qwen3-VL, as its chat template is written.
         quick: Whether to make a smoke run; its numbers mean little.
         json: Also write everything that was measured to this file.
     """
 
     peer: Literal["trl"] = "trl"
     modes: tuple[str, ...] = ()
-    num_groups: int = 32
-    group_size: int = 4
-    turns: int = 3
-    tokens: int = 50
     world_ms: tuple[float, ...] = (0.0, 50.0)
     judge_ms: tuple[float, ...] = (0.0, 200.0)
-    judge_parallel: int = 8
-    micro_batch_size: int = 8
     num_threads: int = 1
     num_iterations: int = 2
     repeats: int = 3
-    model: str = Work.model
     quick: bool = False
     json: Path | None = None
 
     def __post_init__(self) -> None:
-        require_at_least(self, 1, "repeats")
+        require_at_least(self, 1, "num_threads", "num_iterations", "repeats")
         for mode in self.modes:
             require_choice("--modes", mode, MODES)
-        with fields_named({Work: {each.name: f"--{each.name.replace('_', '-')}" for each in fields(Work)}}):
-            self.cases()  # each checks itself
+        for delays in (self.world_ms, self.judge_ms):
+            require(min(delays, default=0.0) >= 0, f"Delays must be at least 0 ms; got {delays}.")
 
     def cases(self) -> list[Work]:
-        """Returns the work of each case."""
-        work = Work(
-            num_groups=self.num_groups,
-            group_size=self.group_size,
-            turns=self.turns,
-            tokens=self.tokens,
-            judge_parallel=self.judge_parallel,
-            micro_batch_size=self.micro_batch_size,
-            num_iterations=self.num_iterations,
-            num_threads=self.num_threads,
-            model=self.model,
-        )
-        return [replace(work, world_ms=w, judge_ms=j) for w, j in itertools.product(self.world_ms, self.judge_ms)]
+        """Returns the work of each case; that of a smoke run is small."""
+        size: dict[str, Any] = _QUICK if self.quick else {"num_iterations": self.num_iterations}
+        delays = itertools.product(self.world_ms, self.judge_ms)
+        return [Work(world_ms=w, judge_ms=j, num_threads=self.num_threads, **size) for w, j in delays]
 
     def modes_for(self, work: Work) -> tuple[str, ...]:
         """Returns which of ours are measured on a case."""
         return self.modes or (("in_step_threads", "async_threads") if work.world_ms else ("in_step", "async"))
-
-    def as_quick(self) -> TrainerOptions:
-        """Returns a smoke run."""
-        smaller: dict[str, Any] = {"num_groups": 2, "group_size": 2, "micro_batch_size": 2, "tokens": 8}
-        return replace(self, **smaller, world_ms=(0.0, 5.0), judge_ms=(0.0,), num_iterations=1, repeats=1)
 
 
 @dataclass(kw_only=True)
@@ -303,7 +275,7 @@ def in_own_process(what: str, work: Work) -> dict[str, Any]:
     """
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.trainers.peer_process", what, work.to_json()],
+            [sys.executable, "-m", "benchmarks.trainers.peer_process", what, json.dumps(asdict(work))],
             capture_output=True,
             text=True,
             cwd=Path(__file__).parents[2],
@@ -313,7 +285,7 @@ def in_own_process(what: str, work: Work) -> dict[str, Any]:
     except subprocess.TimeoutExpired as error:
         raise ConfigError(
             f"The process of {what!r} took longer than {TIMEOUT_S / 60:g} minutes and was ended. Ask for less work: "
-            "--num-groups, --num-iterations."
+            "--num-iterations."
         ) from error
     if done.returncode != 0:
         said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
@@ -323,13 +295,13 @@ def in_own_process(what: str, work: Work) -> dict[str, Any]:
 
 
 def require_same(peer: str, likeness: Mapping[str, Any]) -> None:
-    """Raises `UnequalWorkError` if a frozen trajectory has other log-probabilities in the peer's trainer."""
+    """Raises `ConfigError` if a frozen trajectory has other log-probabilities in the peer's trainer."""
     difference = likeness["max_difference"]
-    if not difference <= MAX_DIFFERENCE:
-        raise UnequalWorkError(
-            f"The same trajectory has log-probabilities that differ by {difference:.1e} between ours and {peer}'s "
-            f"trainer; more than {MAX_DIFFERENCE:g} is other work, and nothing is measured."
-        )
+    require(
+        difference <= MAX_DIFFERENCE,
+        f"The same trajectory has log-probabilities that differ by {difference:.1e} between ours and {peer}'s "
+        f"trainer; more than {MAX_DIFFERENCE:g} is other work, and nothing is measured.",
+    )
 
 
 def compare(
@@ -361,7 +333,7 @@ def report(options: TrainerOptions, likeness: Mapping[str, Any], results: Sequen
         {
             "work": asdict(result.work),
             "medians": {name: asdict(medians) for name, medians in result.medians.items()},
-            "runs": {name: [run.to_dict() for run in runs] for name, runs in result.runs.items()},
+            "runs": {name: [asdict(run) for run in runs] for name, runs in result.runs.items()},
         }
         for result in results
     ]
@@ -377,11 +349,12 @@ def run_trainer(options: TrainerOptions) -> None:
     """Compares, tells of each process on stderr, and prints the table.
 
     Raises:
-        ConfigError: If the peer is not installed, or a process fails.
-        UnequalWorkError: If the trainers do not see the same trajectory alike.
+        ConfigError: If the peer is not installed, a process fails, or the trainers do not see the same trajectory
+            alike.
     """
     require_peer(options.peer)
-    options = options.as_quick() if options.quick else options
+    if options.quick:
+        options = replace(options, world_ms=(0.0, 5.0), judge_ms=(0.0,), repeats=1)
     likeness = in_own_process(SAME, options.cases()[0])
     print(
         f"The same trajectories in both: log-probabilities of {likeness['num_tokens']:,} tokens differ by "
@@ -405,17 +378,16 @@ HEADINGS = (
 
 
 def lines(results: Sequence[CaseResult], peer: str) -> list[str]:
-    """Returns headings and lines, padded so that they read well as they are."""
+    """Returns headings and lines of a table in Markdown, padded so that they read well as they are."""
     rows: list[tuple[str, ...]] = [HEADINGS]
     for result in results:
         medians = result.medians
-        for name, each in medians.items():
-            theirs = medians[peer].iteration_s if peer in medians else None
-            rows.append(_cells(result.work, name, each, theirs))
+        theirs = medians[peer].iteration_s if peer in medians else None
+        rows += [_cells(result.work, name, each, theirs) for name, each in medians.items()]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    padded = [" | ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    padded = [f"| {' | '.join(map(str.rjust, row, widths))} |" for row in rows]
     rule = "|".join("-" * (width + 1) + ":" for width in widths)
-    return [f"| {padded[0]} |", f"|{rule}|", *(f"| {row} |" for row in padded[1:])]
+    return [padded[0], f"|{rule}|", *padded[1:]]
 
 
 def _cells(work: Work, name: str, medians: Medians, peer_s: float | None) -> tuple[str, ...]:

@@ -26,10 +26,13 @@ Source: Argos, section 3.1, equations 1-9. Choices and deviations:
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from statistics import fmean
+from typing import cast
 
 from agents.api.failures import Unavailable
 from judges.batched_judging import Deferred
@@ -120,16 +123,9 @@ def spatial_score(points: Iterable[WrittenPoint], mask_model: MaskModel, extent:
 
     Source: Argos, equation 3. Choice: points that it cannot tell about are left out.
     """
-    masks: dict[tuple[str, int | None, float | None], Mask | None] = {}
-    scores: list[float] = []
-    for point in points:
-        asked = (point.label, point.frame, point.time_s)
-        if asked not in masks:
-            masks[asked] = mask_model(*asked)
-        mask = masks[asked]
-        if mask is not None:
-            scores.append(point_score(point, mask, extent))
-    return _mean(scores)
+    look = functools.cache(mask_model)
+    masks = [(point, look(point.label, point.frame, point.time_s)) for point in points]
+    return _mean(point_score(point, mask, extent) for point, mask in masks if mask is not None)
 
 
 def description_score(anchors: Iterable[Moment | Segment], is_true: DescriptionModel) -> float | None:
@@ -137,8 +133,7 @@ def description_score(anchors: Iterable[Moment | Segment], is_true: DescriptionM
 
     Source: Argos, equation 4.
     """
-    verdicts = [is_true(anchor) for anchor in anchors]
-    return _mean([float(verdict) for verdict in verdicts if verdict is not None])
+    return _mean(is_true(anchor) for anchor in anchors)
 
 
 def video_score(
@@ -167,7 +162,7 @@ def video_score(
         description_score(response.moments, description),
         description_score(response.segments, description),
     )
-    return _mean([score for score in categories if score is not None])
+    return _mean(categories)
 
 
 def reasoning_quality(log_probs: Sequence[float]) -> float | None:
@@ -206,17 +201,11 @@ def gated_mean(
     settings = settings or LENIENT
     if accuracy < settings.threshold:
         return Reward(terms={"accuracy": accuracy}, raw={"accuracy": accuracy}, reason="accuracy below the gate")
-    weighted = {
-        "accuracy": (settings.accuracy_weight, accuracy),
-        "grounding": (settings.grounding_weight, grounding),
-        "reasoning": (settings.reasoning_weight, reasoning),
-    }
-    present = {name: (weight, value) for name, (weight, value) in weighted.items() if value is not None and weight}
-    total = math.fsum(weight for weight, _ in present.values())
-    return Reward(
-        terms={name: weight * value / total for name, (weight, value) in present.items()},
-        raw={name: value for name, (_, value) in present.items()},
-    )
+    values = {"accuracy": accuracy, "grounding": grounding, "reasoning": reasoning}
+    weights = {name: getattr(settings, f"{name}_weight") for name in values}
+    raw = {name: value for name, value in values.items() if value is not None and weights[name]}
+    total = math.fsum(weights[name] for name in raw)
+    return Reward(terms={name: weights[name] * value / total for name, value in raw.items()}, raw=raw)
 
 
 def argos_reward(
@@ -264,10 +253,9 @@ def argos_reward(
 def _asked(points: Iterable[WrittenPoint], model: AskedMaskModel) -> MaskModel | Unavailable:
     """Returns a mask model of what another says, which is asked about all points first: none waits for another's."""
     asked = dict.fromkeys((point.label, point.frame, point.time_s) for point in points)
-    told = {each: model(*each) for each in asked}
-    masks = {each: mask for each, mask in told.items() if not isinstance(mask, Unavailable)}
-    lacking = next((each for each in told.values() if isinstance(each, Unavailable)), None)
-    return lacking or (lambda label, frame, time_s: masks[label, frame, time_s])
+    masks = {question: model(*question) for question in asked}
+    lacking = next((answer for answer in masks.values() if isinstance(answer, Unavailable)), None)
+    return lacking or cast("MaskModel", lambda *question: masks[question])
 
 
 def _grounding(
@@ -279,18 +267,21 @@ def _grounding(
 ) -> float | None:
     if not settings.grounding_weight or (mask is None and description is None):
         return None
-    if settings.require_points and mask is not None and not response.points:
+    require_points = settings.require_points and mask is not None
+    if require_points and not response.points:
         return 0.0
     if description is not None:
         score = video_score(response, mask, description, extent, require_points=settings.require_points)
     else:
         score = spatial_score(response.points, mask, extent) if mask is not None else None
     # A label that means nothing to the model must not be worth more than one that does.
-    return 0.0 if score is None and settings.require_points and mask is not None else score
+    return 0.0 if score is None and require_points else score
 
 
-def _mean(scores: Sequence[float]) -> float | None:
-    return math.fsum(scores) / len(scores) if scores else None
+def _mean(scores: Iterable[float | None]) -> float | None:
+    """Returns the mean of the scores that are there; None without any."""
+    there = [score for score in scores if score is not None]
+    return math.fsum(there) / len(there) if there else None
 
 
 class ArgosJudge(EachByItself):
@@ -313,11 +304,9 @@ class ArgosJudge(EachByItself):
         """Returns the mean of their grounding, in [0, 1], and the share that is right with less than half of it."""
         if not self._measured:
             return {}
-        ungrounded = [float(is_right and score < 0.5) for score, is_right in self._measured]
-        num = len(self._measured)
         return {
-            "argos/grounding": math.fsum(score for score, _ in self._measured) / num,
-            "argos/ungrounded_right": math.fsum(ungrounded) / num,
+            "argos/grounding": fmean(score for score, _ in self._measured),
+            "argos/ungrounded_right": fmean(is_right and score < 0.5 for score, is_right in self._measured),
         }
 
 
@@ -337,10 +326,9 @@ def argos_judge(models: JudgeModels, settings: ArgosSettings | None = None) -> E
     """
     settings = settings or ArgosSettings()
     answers = models.deferred_answers()
-    told = None
+    told = looked = None
     if models.likelihoods is not None and settings.reasoning_weight:
         told = Deferred(models.likelihoods, None, key_of=lambda asked: (id(asked[0]), *asked[1:]))
-    looked = None
     masks: Callable[[Trajectory], AskedMaskModel | None] = models.masks or exact_masks
     if models.masks is None and models.picture_masks is not None and settings.grounding_weight:
         looked = Deferred(
@@ -364,8 +352,7 @@ def argos_judge(models: JudgeModels, settings: ArgosSettings | None = None) -> E
         )
 
     # A mask of one's own may take a model's pass, and is not to be found twice
-    asked = [each for each in (answers, told, looked) if each is not None]
-    return ArgosJudge(reward_of, asked, is_asked_ahead=models.masks is None)
+    return ArgosJudge(reward_of, [answers, told, looked], is_asked_ahead=models.masks is None)
 
 
 def _argos(settings: ArgosSettings) -> EpisodeReward:

@@ -151,24 +151,14 @@ class ArmOutcome:
     answer: JudgeScore
     calls: tuple[CallRecord, ...] = ()
 
-    def __post_init__(self) -> None:
-        """Refuses scores outside the range."""
-        if self.answer.available and not 0.0 <= self.answer.value <= 1.0:
-            raise ConfigError(f"answer must be a score in [0, 1] or unavailable; got {self.answer.value!r}.")
-
-    @property
-    def num_calls(self) -> int:
-        """Calls made."""
-        return len(self.calls)
-
     @property
     def num_successful_calls(self) -> int:
         """Calls that gave a result."""
         return sum(call.succeeded for call in self.calls)
 
-    def is_right_above(self, score: float) -> bool:
-        """Returns whether the final answer's score is above this; one that is unavailable is not."""
-        return self.answer.available and self.answer.value > score
+    def accuracy(self, settings: ArmOutcomeSettings) -> float:
+        """Returns the final answer's score; 0 where it does not count as right."""
+        return self.answer.value if self.answer.available and self.answer.value > settings.right_above else 0.0
 
 
 def exploration_reward(outcome: ArmOutcome, settings: ArmExplorationSettings | None = None) -> Reward:
@@ -179,7 +169,7 @@ def exploration_reward(outcome: ArmOutcome, settings: ArmExplorationSettings | N
     Source: ARM-Thinker, equation 4. Choice: nothing is paid when the format is wrong.
     """
     settings = settings or ArmExplorationSettings()
-    return _weighted(outcome, {"attempt": float(outcome.num_calls >= settings.min_calls)}, settings)
+    return _weighted(outcome, {"attempt": len(outcome.calls) >= settings.min_calls}, settings)
 
 
 def accuracy_reward(outcome: ArmOutcome, settings: ArmAccuracySettings | None = None) -> Reward:
@@ -191,11 +181,11 @@ def accuracy_reward(outcome: ArmOutcome, settings: ArmAccuracySettings | None = 
     Source: ARM-Thinker, equation 5. Choices: see the module.
     """
     settings = settings or ArmAccuracySettings()
-    right = outcome.is_right_above(settings.right_above)
+    accuracy = outcome.accuracy(settings)
     extra = {
-        "attempt": float(not right and outcome.num_calls >= settings.min_calls),
-        "accuracy": outcome.answer.value if right else 0.0,
-        "success": float(right and outcome.num_successful_calls >= settings.min_successful_calls),
+        "attempt": not accuracy and len(outcome.calls) >= settings.min_calls,
+        "accuracy": accuracy,
+        "success": accuracy and outcome.num_successful_calls >= settings.min_successful_calls,
     }
     return _of_answer(outcome, extra, settings)
 
@@ -208,8 +198,7 @@ def accuracy_and_format_reward(outcome: ArmOutcome, settings: ArmOutcomeSettings
     Source: ARM-Thinker, section 5.5 and figure 4, "Only Acc & Fmt Reward".
     """
     settings = settings or ArmOutcomeSettings()
-    right = outcome.is_right_above(settings.right_above)
-    return _of_answer(outcome, {"accuracy": outcome.answer.value if right else 0.0}, settings)
+    return _of_answer(outcome, {"accuracy": outcome.accuracy(settings)}, settings)
 
 
 def fixed_tool_bonus_reward(outcome: ArmOutcome, settings: ArmFixedBonusSettings | None = None) -> Reward:
@@ -220,12 +209,8 @@ def fixed_tool_bonus_reward(outcome: ArmOutcome, settings: ArmFixedBonusSettings
     Source: ARM-Thinker, section 5.5 and figure 4, "Fixed Tool Reward".
     """
     settings = settings or ArmFixedBonusSettings()
-    right = outcome.is_right_above(settings.right_above)
-    extra = {
-        "accuracy": outcome.answer.value if right else 0.0,
-        "bonus": float(outcome.num_calls >= settings.min_calls),
-    }
-    return _of_answer(outcome, extra, settings)
+    bonus = len(outcome.calls) >= settings.min_calls
+    return _of_answer(outcome, {"accuracy": outcome.accuracy(settings), "bonus": bonus}, settings)
 
 
 def rejection_reason(outcome: ArmOutcome, *, needs_tools: bool = True) -> RejectionReason | None:
@@ -255,10 +240,10 @@ def _of_answer(outcome: ArmOutcome, extra: dict[str, float], settings: ArmOutcom
 
 
 def _weighted(outcome: ArmOutcome, extra: dict[str, float], settings: ArmSettings) -> Reward:
-    raw = {"format": float(outcome.format_correct), **extra}
+    raw = {name: float(value) for name, value in {"format": outcome.format_correct, **extra}.items()}
     if settings.needs_format and not outcome.format_correct:
         return Reward(terms=dict.fromkeys(raw, 0.0), raw=dict.fromkeys(raw, 0.0), reason="wrong format")
-    reason = f"{outcome.num_successful_calls} of {outcome.num_calls} calls worked"
+    reason = f"{outcome.num_successful_calls} of {len(outcome.calls)} calls worked"
     terms = {name: getattr(settings, f"{name}_weight") * value for name, value in raw.items()}
     return Reward(terms=terms, raw=raw, reason=reason)
 
@@ -278,10 +263,9 @@ def arm_outcome(episode: Trajectory, answer_judge: AnswerJudge | None = None) ->
 def _arm(name: str, reward_of: Callable[[ArmOutcome, Any], Reward], settings: ArmSettings) -> EpisodeReward:
     def build(models: JudgeModels) -> EpisodeJudge:
         answers = models.deferred_answers()
-        return EachByItself(lambda e: reward_of(arm_outcome(e, answers), settings), [answers] if answers else [])
+        return EachByItself(lambda e: reward_of(arm_outcome(e, answers), settings), [answers])
 
-    has_answer = isinstance(settings, ArmOutcomeSettings)
-    needs_tools = settings.needs_tools
+    needs_tools, has_answer = settings.needs_tools, isinstance(settings, ArmOutcomeSettings)
     return EpisodeReward(
         name=name,
         build=build,
@@ -319,11 +303,8 @@ def _agentic(models: JudgeModels) -> EpisodeJudge:
             return Reward.unavailable(verdict.reason)
         return Reward(terms={"verdict": verdict.value}, raw={"verdict": verdict.value}, reason=verdict.reason)
 
-    def look_at_all(asked: list[tuple[Any, ...]]) -> list[Reward]:
-        return models.map_fn(lambda one: reward_of(one[0]), asked)
-
     look = Deferred(
-        look_at_all,
+        lambda asked: models.map_fn(lambda one: reward_of(one[0]), asked),
         Reward.unavailable("not asked yet"),
         key_of=lambda asked: id(asked[0].turns),  # which an episode keeps that is given another world's name
         ask_one=lambda one: reward_of(one[0]),

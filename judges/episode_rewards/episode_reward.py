@@ -166,12 +166,12 @@ class EpisodeReward:
         Raises:
             ConfigError: It says which strategies the reward reads, or what its `why_unreadable` says.
         """
-        if self.strategies is not None and strategy not in self.strategies:
-            raise ConfigError(
-                f"The reward {self.name!r} reads prompt_format {' or '.join(self.strategies)}; got {strategy!r}."
-            )
-        if reason := self.why_unreadable(settings):
-            raise ConfigError(f"The reward {self.name!r} {reason}")
+        known = self.strategies or (strategy,)
+        require(
+            strategy in known, f"The reward {self.name!r} reads prompt_format {' or '.join(known)}; got {strategy!r}."
+        )
+        reason = self.why_unreadable(settings)
+        require(not reason, f"The reward {self.name!r} {reason}")
 
 
 def rewards_by(name: str, judge: Callable[[Sequence[Trajectory]], Any], episodes: Sequence[Trajectory]) -> list[Reward]:
@@ -191,7 +191,7 @@ class EachByItself:
 
     Args:
         reward_of: Of one episode.
-        judges: Whom it asks.
+        judges: Whom it asks; None stands for nobody.
         is_asked_ahead: Whether it may ask them while other episodes are played. Then it is worked out once more, so not
             where that takes long by itself.
     """
@@ -199,12 +199,12 @@ class EachByItself:
     def __init__(
         self,
         reward_of: Callable[[Trajectory], Reward],
-        judges: Sequence[Deferred] = (),
+        judges: Sequence[Deferred | None] = (),
         *,
         is_asked_ahead: bool = True,
     ) -> None:
-        self._reward_of, self._judges = reward_of, judges
-        self._is_asked_ahead = is_asked_ahead and bool(judges)
+        self._reward_of, self._judges = reward_of, [judge for judge in judges if judge is not None]
+        self._is_asked_ahead = is_asked_ahead and bool(self._judges)
 
     def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
         """Returns the reward of each episode, in order; raises `ConfigError` if its function gives anything else."""
@@ -237,8 +237,7 @@ class EachByItself:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Refuses what another judge remembered."""
-        if state:
-            raise ConfigError(f"This judge remembers nothing; the saved state has {sorted(state)}.")
+        require(not state, f"This judge remembers nothing; the saved state has {sorted(state)}.")
 
     def metrics(self) -> dict[str, float]:
         """Returns nothing."""
@@ -303,11 +302,11 @@ def changed(settings: SettingsT, given: Mapping[str, Any], *, of: str, option: s
 def require_known(given: Mapping[str, Any], known: list[str], *, of: str) -> None:
     """Refuses settings that a reward does not have; raises `ConfigError`, which suggests the closest."""
     for name in given:
-        if name not in known:
-            raise ConfigError(
-                f"The reward {of!r} has no setting {name!r}; it has {', '.join(known) or 'none'}."
-                f"{did_you_mean(name, known)}{' See all: python -m judges rewards.' * bool(known)}"
-            )
+        require(
+            name in known,
+            f"The reward {of!r} has no setting {name!r}; it has {', '.join(known) or 'none'}."
+            f"{did_you_mean(name, known)}{' See all: python -m judges rewards.' * bool(known)}",
+        )
 
 
 def constants_of(settings: RewardSettings | None) -> list[Constant]:
@@ -315,12 +314,12 @@ def constants_of(settings: RewardSettings | None) -> list[Constant]:
     if settings is None:
         return []
     told = dict(_documented(type(settings)))
-    return [_constant(each.name, getattr(settings, each.name), told.get(each.name, "")) for each in fields(settings)]
-
-
-def _constant(name: str, default: Any, told: str) -> Constant:
-    meaning, _, source = told.partition(_SOURCE)
-    return Constant(name=name, default=default, meaning=meaning.strip(), source=source.strip())
+    constants = []
+    for each in fields(settings):
+        meaning, _, source = told.get(each.name, "").partition(_SOURCE)
+        default = getattr(settings, each.name)
+        constants.append(Constant(name=each.name, default=default, meaning=meaning.strip(), source=source.strip()))
+    return constants
 
 
 def _documented(kind: type) -> Iterator[tuple[str, str]]:
@@ -331,18 +330,17 @@ def _documented(kind: type) -> Iterator[tuple[str, str]]:
             yield name, " ".join(text.split())
 
 
+_TYPES: Mapping[type, tuple[type, str]] = {int: (Integral, "a whole number"), float: (Real, "a number")}
+
+
 def _require_type(name: str, hint: Any, value: object) -> None:
-    origin = typing.get_origin(hint)
-    if origin is typing.Literal:
+    if typing.get_origin(hint) is typing.Literal:
         require_choice(name, value, typing.get_args(hint))
     elif hint is bool:
         require_flag(name, value)
-    elif hint is int:
-        if isinstance(value, bool) or not isinstance(value, Integral):
-            raise ConfigError(f"{name} must be a whole number; got {value!r}.")
-    elif hint is float:
-        if isinstance(value, bool) or not isinstance(value, Real):
-            raise ConfigError(f"{name} must be a number; got {value!r}.")
-        require_finite(name, value)
-    elif not isinstance(value, types.NoneType | str):
-        raise ConfigError(f"{name} must be text or None; got {value!r}.")
+    else:
+        kind, expected = _TYPES.get(hint, (types.NoneType | str, "text or None"))
+        is_right = isinstance(value, kind) and not isinstance(value, bool)
+        require(is_right, f"{name} must be {expected}; got {value!r}.")
+        if hint is float:
+            require_finite(name, value)

@@ -17,8 +17,7 @@ Choices:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 
 import numpy as np
 
@@ -54,7 +53,7 @@ def exact_masks(episode: Trajectory) -> MaskModel | None:
     sample_id = _sample_id(episode)
     if is_clip(sample_id):
         return clip_mask_model(find_clip(sample_id))
-    if not _is_scene(sample_id):
+    if not is_generated_sample(sample_id):
         return None
     masks = scene_masks(sample_id)
     return lambda label, frame, time_s: masks(label)
@@ -73,15 +72,11 @@ def is_generated(episode: Trajectory) -> bool:
 
 def is_generated_sample(sample_id: str) -> bool:
     """Returns whether everything that is in a sample's pictures is known."""
-    return is_clip(sample_id) or _is_scene(sample_id)
+    return is_clip(sample_id) or sample_id.startswith("scene:")
 
 
 def _sample_id(episode: Trajectory) -> str:
     return str(final_state(episode)["sample_id"])
-
-
-def _is_scene(sample_id: str) -> bool:
-    return sample_id.startswith("scene:")
 
 
 def clip_models(
@@ -133,27 +128,23 @@ def clip_descriptions(clip: Clip) -> DescriptionModel:
     """
 
     def is_true(anchor: Moment | Segment) -> bool | None:
-        frames = _frames(clip, anchor)
-        if frames is None:
+        is_moment = isinstance(anchor, Moment)
+        if isinstance(anchor, Moment):
+            start = end = (anchor.frame, anchor.time_s)
+        else:
+            start, end = (anchor.start_frame, anchor.start_s), (anchor.end_frame, anchor.end_s)
+        first = _frame(clip, *start)
+        last = clip.num_frames if end == (None, None) else _frame(clip, *end, ends=not is_moment)
+        if first is None or last is None or last < first:
             return False
-        first, last = frames
         # A sentence may point at what it speaks of: the label stays, the tag goes. "onwards" is part of the anchor.
-        said = _NOT_SAID.sub("", anchor.description)
-        verdict = describes(clip, said, first, None if isinstance(anchor, Moment) else last)
-        return verdict and _times_agree(clip, anchor, first, last)
+        verdict = describes(clip, _NOT_SAID.sub("", anchor.description), first, None if is_moment else last)
+        starts = start[1] is None or abs(start[1] - clip.time_s(first)) < _FRAME_S
+        # A frame is shown until the next one is, so a stretch may end then.
+        ends = is_moment or end[1] is None or -_FRAME_S < end[1] - clip.time_s(last) <= _FRAME_S
+        return verdict and starts and ends
 
     return is_true
-
-
-def _frames(clip: Clip, anchor: Moment | Segment) -> tuple[int, int] | None:
-    """Returns the first and last frame an anchor names; None when it names no stretch of the clip."""
-    if isinstance(anchor, Moment):
-        frame = _frame(clip, anchor.frame, anchor.time_s)
-        return None if frame is None else (frame, frame)
-    onwards = anchor.end_frame is None and anchor.end_s is None
-    first = _frame(clip, anchor.start_frame, anchor.start_s)
-    last = clip.num_frames if onwards else _frame(clip, anchor.end_frame, anchor.end_s, ends=True)
-    return None if first is None or last is None or last < first else (first, last)
 
 
 def _frame(clip: Clip, frame: int | None, time_s: float | None, *, ends: bool = False) -> int | None:
@@ -167,57 +158,31 @@ def _frame(clip: Clip, frame: int | None, time_s: float | None, *, ends: bool = 
     return clip.num_frames if is_last else clip.nearest_frame(time_s)
 
 
-def _times_agree(clip: Clip, anchor: Moment | Segment, first: int, last: int) -> bool:
-    """Returns whether the times an anchor gives, if any, are those of its frames."""
-    if isinstance(anchor, Moment):
-        return anchor.time_s is None or abs(anchor.time_s - clip.time_s(first)) < _FRAME_S
-    starts = anchor.start_s is None or abs(anchor.start_s - clip.time_s(first)) < _FRAME_S
-    return starts and (anchor.end_s is None or -_FRAME_S < anchor.end_s - clip.time_s(last) <= _FRAME_S)
-
-
 def seen_masks(look: Look, episode: Trajectory) -> AskedMaskModel | None:
     """Returns exact masks where there are any, else what a model sees in the picture or the named frame of a video.
 
     Of several pictures that are no frames nothing: a point does not say which of them it is in.
     """
-    exact, images = exact_masks(episode), _without_margins(episode)
+    exact, state, images = exact_masks(episode), final_state(episode), shown_images(episode)
     if exact is not None:
         return exact
-    times_s = final_state(episode).get("times_s") or ()
-    if times_s and len(times_s) == len(images):
-        return partial(_in_frame, look, images, times_s)
-    return (lambda label, frame, time_s: _unpacked(look(images[0], label))) if len(images) == 1 else None
+    if state.get("coordinates") == "pixels":  # which puts black margins around them
+        width, height = state["shown_size"]
+        images = tuple(image[:height, :width] for image in images)
+    times_s = state.get("times_s") or ()
+    is_video = bool(times_s) and len(times_s) == len(images)
 
+    def seen(label: str, frame: int | None, time_s: float | None) -> Mask | Unavailable | None:
+        if is_video:
+            if frame is None and time_s is None:
+                return None
+            if frame is None:
+                frame = 1 + min(range(len(times_s)), key=lambda index: abs(times_s[index] - float(time_s or 0.0)))
+        else:
+            frame = 1
+        if not 1 <= frame <= len(images):
+            return np.zeros(images[0].shape[:2], np.bool_)
+        answer = look(images[frame - 1], label)
+        return answer.unpacked() if isinstance(answer, PackedMask) else answer
 
-def _without_margins(episode: Trajectory) -> tuple[Picture, ...]:
-    """Returns the pictures shown with the question without the black margins of `coordinates="pixels"`."""
-    state, images = final_state(episode), shown_images(episode)
-    if state.get("coordinates") != "pixels":
-        return images
-    width, height = state["shown_size"]
-    return tuple(image[:height, :width] for image in images)
-
-
-def _in_frame(
-    look: Look,
-    images: Sequence[Picture],
-    times_s: Sequence[float],
-    label: str,
-    frame: int | None,
-    time_s: float | None,
-) -> Mask | Unavailable | None:
-    """Returns what a model sees in the frame of a number, from 1, or else the one nearest to a time.
-
-    An empty mask for a number that no frame has; None without number and time.
-    """
-    if frame is None and time_s is None:
-        return None
-    if frame is None:
-        frame = 1 + min(range(len(times_s)), key=lambda index: abs(times_s[index] - float(time_s or 0.0)))
-    if not 1 <= frame <= len(images):
-        return np.zeros(images[0].shape[:2], np.bool_)
-    return _unpacked(look(images[frame - 1], label))
-
-
-def _unpacked(answer: PackedMask | Unavailable | None) -> Mask | Unavailable | None:
-    return answer.unpacked() if isinstance(answer, PackedMask) else answer
+    return seen if is_video or len(images) == 1 else None

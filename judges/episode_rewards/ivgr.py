@@ -23,20 +23,20 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from judges.batched_judging import Ahead, MapFn, ask_ahead, defer, one_by_one, rewards_with_deferred
+from judges.batched_judging import ask_ahead, defer, rewards_with_deferred
 from judges.episode_rewards.episode_reading import key_of, own_pieces, query_id, strategy_of, true_boxes
 from judges.episode_rewards.episode_reward import EpisodeReward, RewardSettings
 from judges.episode_rewards.judge_models import ConsistencyJudge, JudgeModels, Model
 from judges.grading import AnswerJudge, box_reward, extract_answer, match_answer, think_then_answer, thoughts_of
 from judges.scores import JudgeScore, Reward, on_rubric
-from judges.word_consistency import CONSISTENCY_GRADES, word_consistency
+from judges.word_consistency import CONSISTENCY_GRADES
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.tools.coordinates import WrittenBox, find_boxes
 from vlm_envs.trajectory import Trajectory
-from vlm_envs.validation import field_name, require_at_least, require_between
+from vlm_envs.validation import field_name, require, require_at_least, require_between
 
 MIN_BOX_REWARD = 0.3
 """τ: a reference needs a box reward above it; iVGR, section 4.4."""
@@ -57,30 +57,6 @@ class Reference:
     box_reward: float
 
 
-class Lookups(NamedTuple):
-    """How often references were looked up.
-
-    Attributes:
-        num: In all.
-        num_hits: Of them those that found a reference of an earlier step.
-    """
-
-    num: int = 0
-    num_hits: int = 0
-
-    @property
-    def hit_rate(self) -> float:
-        """Part that found a reference of an earlier step; NaN before the first.
-
-        Source: iVGR, figure 4 (d): how often historical rollouts serve as references, 0 throughout the first epoch.
-        """
-        return self.num_hits / self.num if self.num else math.nan
-
-    def since(self, earlier: Lookups) -> Lookups:
-        """Returns those after some earlier ones."""
-        return Lookups(self.num - earlier.num, self.num_hits - earlier.num_hits)
-
-
 class RolloutArchive:
     """The best valid grounded rollout of each query; a part of the training state.
 
@@ -88,26 +64,29 @@ class RolloutArchive:
         threshold: Box reward that a reference must exceed, in [0, 1).
 
     Attributes:
-        lookups: How often references were looked up so far.
+        num_lookups: How often references were looked up.
+        num_hits: How many of the lookups found a reference of an earlier step.
 
     Raises:
         ConfigError: The threshold is out of range.
     """
 
     def __init__(self, threshold: float = MIN_BOX_REWARD) -> None:
-        if not 0.0 <= threshold < 1.0:
-            raise ConfigError(f"threshold must be in [0, 1); got {threshold!r}.")
+        require(0.0 <= threshold < 1.0, f"threshold must be in [0, 1); got {threshold!r}.")
         self.threshold = threshold
         self._references: dict[str, Reference] = {}
-        self.lookups = Lookups()
+        self.num_lookups = self.num_hits = 0
 
     def __len__(self) -> int:
         return len(self._references)
 
     @property
     def hit_rate(self) -> float:
-        """Part of the lookups so far that found a reference of an earlier step; NaN before the first."""
-        return self.lookups.hit_rate
+        """Part of the lookups that found a reference of an earlier step; NaN before the first.
+
+        Source: iVGR, figure 4 (d): how often historical rollouts serve as references, 0 throughout the first epoch.
+        """
+        return self.num_hits / self.num_lookups if self.num_lookups else math.nan
 
     def offer(self, query_id: str, text: str, box_reward: float) -> bool:
         """Keeps a rollout of right format and answer if it is better grounded than what is there.
@@ -134,8 +113,8 @@ class RolloutArchive:
             is_new: Whether the reference was archived in this very step, as `offer` said: then it is no hit.
         """
         found = self._references.get(query_id)
-        is_hit = found is not None and not is_new
-        self.lookups = Lookups(self.lookups.num + 1, self.lookups.num_hits + is_hit)
+        self.num_lookups += 1
+        self.num_hits += found is not None and not is_new
         return found
 
     def state_dict(self) -> dict[str, Any]:
@@ -143,8 +122,8 @@ class RolloutArchive:
         return {
             "threshold": self.threshold,
             "references": {query_id: asdict(kept) for query_id, kept in self._references.items()},
-            "num_lookups": self.lookups.num,
-            "num_hits": self.lookups.num_hits,
+            "num_lookups": self.num_lookups,
+            "num_hits": self.num_hits,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -163,10 +142,10 @@ class RolloutArchive:
             )
         try:
             references = {str(query_id): Reference(**kept) for query_id, kept in state["references"].items()}
-            lookups = Lookups(int(state["num_lookups"]), int(state["num_hits"]))
+            num_lookups, num_hits = int(state["num_lookups"]), int(state["num_hits"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ConfigError(f"The state is not an archive's: {error}. Load what `state_dict` gave.") from error
-        self._references, self.lookups = references, lookups
+        self._references, self.num_lookups, self.num_hits = references, num_lookups, num_hits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,8 +235,8 @@ def grounded_reward(
 
     Source: iVGR, equations 1 and 2.
     """
-    reward = _format_and_accuracy(text, query, judge, settings)
-    return _with_term(reward, "box", _box_term(text, query), settings.box_weight)
+    box = box_reward(find_boxes(thoughts_of(text)), query.true_boxes)
+    return _reward(text, query, judge, settings, box=box)
 
 
 def textual_reward(
@@ -275,9 +254,7 @@ def textual_reward(
     """
     if consistency is not None and not consistency.available:
         return Reward.unavailable(consistency.reason)
-    value = None if consistency is None else consistency.value
-    reward = _format_and_accuracy(text, query, judge, settings)
-    return _with_term(reward, "consistency", value, settings.consistency_weight)
+    return _reward(text, query, judge, settings, consistency=None if consistency is None else consistency.value)
 
 
 def consistency_score(
@@ -332,9 +309,7 @@ def offer_best(archive: RolloutArchive, query_id: str, texts: Sequence[str], rew
         for text, reward in zip(texts, rewards, strict=True)
         if reward.available and reward.raw["format"] == reward.raw["accuracy"] == 1.0 and "box" in reward.raw
     ]
-    if not valid:
-        return False
-    best_box, best_text = max(valid, key=lambda candidate: candidate[0])
+    best_box, best_text = max(valid, key=lambda candidate: candidate[0], default=(math.nan, ""))
     return archive.offer(query_id, best_text, best_box)
 
 
@@ -362,44 +337,36 @@ def score_query(
     Raises:
         ConfigError: A general sample comes with grounded rollouts.
     """
-    if not query.true_boxes:
-        if grounded:
-            raise ConfigError(f"Query {query.query_id!r} has no true boxes; give its rollouts to the textual stream.")
-        return [], [textual_reward(text, query, None, answer_judge, settings) for text in textual]
-    grounded_rewards = [grounded_reward(text, query, answer_judge, settings) for text in grounded]
-    is_new = offer_best(archive, query.query_id, grounded, grounded_rewards)
-    reference = archive.look_up(query.query_id, is_new=is_new)
-    if settings.consistency_weight == 0:
-        return grounded_rewards, [textual_reward(text, query, None, answer_judge, settings) for text in textual]
-    question = query.key.question
-    scores = [consistency_score(text, question, reference, consistency_judge, settings) for text in textual]
+    grounded_rewards: list[Reward] = []
+    scores: list[JudgeScore | None] = [None] * len(textual)
+    if query.true_boxes:
+        grounded_rewards = [grounded_reward(text, query, answer_judge, settings) for text in grounded]
+        is_new = offer_best(archive, query.query_id, grounded, grounded_rewards)
+        reference, question = archive.look_up(query.query_id, is_new=is_new), query.key.question
+        if settings.consistency_weight:
+            scores = [consistency_score(text, question, reference, consistency_judge, settings) for text in textual]
+    elif grounded:
+        raise ConfigError(f"Query {query.query_id!r} has no true boxes; give its rollouts to the textual stream.")
     return grounded_rewards, [
         textual_reward(text, query, score, answer_judge, settings) for text, score in zip(textual, scores, strict=True)
     ]
 
 
-def _format_and_accuracy(text: str, query: IvgrQuery, judge: AnswerJudge | None, settings: IvgrSettings) -> Reward:
+def _reward(
+    text: str, query: IvgrQuery, judge: AnswerJudge | None, settings: IvgrSettings, **extra: float | None
+) -> Reward:
+    """Returns the terms `format` and `accuracy`, and those extra ones that have a value.
+
+    An extra term without a weight is left out, and its raw value stays: the archive goes by it.
+    """
     accuracy = match_answer(extract_answer(text), query.key, judge)
     if not accuracy.available:
         return Reward.unavailable(accuracy.reason)
-    raw = {"format": format_reward(text), "accuracy": accuracy.value}
-    terms = {name: getattr(settings, f"{name}_weight") * value for name, value in raw.items()}
+    present = {name: value for name, value in extra.items() if value is not None}
+    raw = {"format": format_reward(text), "accuracy": accuracy.value, **present}
+    weights = {name: getattr(settings, f"{name}_weight") for name in raw}
+    terms = {name: weights[name] * value for name, value in raw.items() if weights[name] or name not in extra}
     return Reward(terms=terms, raw=raw, reason=accuracy.reason)
-
-
-def _box_term(text: str, query: IvgrQuery) -> float | None:
-    return box_reward(find_boxes(thoughts_of(text)), query.true_boxes)
-
-
-def _with_term(reward: Reward, name: str, value: float | None, weight: float) -> Reward:
-    """Returns the reward with one more term; unchanged when there is no value or no reward.
-
-    Without a weight there is no term, and the value stays: the archive goes by it.
-    """
-    if value is None or not reward.available:
-        return reward
-    terms = {**reward.terms, name: weight * value} if weight else reward.terms
-    return Reward(terms=terms, raw={**reward.raw, name: value}, reason=reward.reason)
 
 
 class IvgrJudge:
@@ -409,37 +376,26 @@ class IvgrJudge:
     same seeds; the grounded ones are scored first.
 
     Args:
-        consistency_judge: Grades a textual thought against the archived grounded one; by words unless a model does.
-        answer_judge: For semantic answers.
+        models: Who judges consistency, by words unless a model does, and semantic answers.
         settings: The constants.
-        archive: The references so far; an empty one by default.
-        map_fn: How many questions are put to a judge together.
-        ahead: Where answers are that were asked for while episodes were played.
     """
 
-    def __init__(
-        self,
-        consistency_judge: ConsistencyJudge = word_consistency,
-        *,
-        answer_judge: AnswerJudge | None = None,
-        settings: IvgrSettings = PAPER,
-        archive: RolloutArchive | None = None,
-        map_fn: MapFn = one_by_one,
-        ahead: Ahead | None = None,
-    ) -> None:
-        self.archive = archive if archive is not None else RolloutArchive(settings.archive_threshold)
+    def __init__(self, models: JudgeModels | None = None, settings: IvgrSettings = PAPER) -> None:
+        models = models or JudgeModels()
+        self.archive = RolloutArchive(settings.archive_threshold)
         self._settings = settings
         self._step_hit_rate = math.nan
-        self._consistency_judge = defer(consistency_judge, map_fn, is_sampled=True)
-        self._answer_judge = None if answer_judge is None else defer(answer_judge, map_fn, ahead=ahead)
+        self._consistency_judge = defer(models.consistency_judge, models.map_fn, is_sampled=True)
+        self._answer_judge = models.deferred_answers()
 
     def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
         """Returns the reward of each episode, in order."""
         judges = [each for each in (self._answer_judge, self._consistency_judge) if each is not None]
         before = self.state_dict()
-        lookups = self.archive.lookups
+        num_lookups, num_hits = self.archive.num_lookups, self.archive.num_hits
         rewards = rewards_with_deferred(self._rewards, [list(episodes)], judges, lambda: self.load_state_dict(before))
-        self._step_hit_rate = self.archive.lookups.since(lookups).hit_rate
+        num_new = self.archive.num_lookups - num_lookups
+        self._step_hit_rate = (self.archive.num_hits - num_hits) / num_new if num_new else math.nan
         return rewards
 
     def ask_ahead(self, episode: Trajectory) -> None:
@@ -463,19 +419,20 @@ class IvgrJudge:
         return [rewards[index] for index in range(len(episodes))]
 
     def _score(self, query: str, episodes: Mapping[int, Trajectory]) -> dict[int, Reward]:
-        grounded = {i: e for i, e in episodes.items() if strategy_of(e) == GROUNDED and true_boxes(e)}
-        textual = {i: e for i, e in episodes.items() if i not in grounded}
-        first = next(iter((grounded or textual).values()))
+        is_grounded = {i: strategy_of(e) == GROUNDED and bool(true_boxes(e)) for i, e in episodes.items()}
+        order = sorted(episodes, key=lambda index: not is_grounded[index])
+        texts = [own_pieces(episodes[index])[0] for index in order]
+        num_grounded, first = sum(is_grounded.values()), episodes[order[0]]
         rewards = score_query(
             IvgrQuery(query_id=query, key=key_of(first), true_boxes=true_boxes(first)),
-            [own_pieces(episode)[0] for episode in grounded.values()],
-            [own_pieces(episode)[0] for episode in textual.values()],
+            texts[:num_grounded],
+            texts[num_grounded:],
             self.archive,
             consistency_judge=self._consistency_judge,
             answer_judge=self._answer_judge,
             settings=self._settings,
         )
-        return dict(zip((*grounded, *textual), itertools.chain(*rewards), strict=True))
+        return dict(zip(order, itertools.chain(*rewards), strict=True))
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the archive."""
@@ -495,24 +452,13 @@ class IvgrJudge:
 
 
 def _ivgr(settings: IvgrSettings) -> EpisodeReward:
-    def build(models: JudgeModels) -> IvgrJudge:
-        return IvgrJudge(
-            models.consistency_judge,
-            answer_judge=models.answer_judge,
-            settings=settings,
-            map_fn=models.map_fn,
-            ahead=models.ahead,
-        )
-
-    models: list[Model] = ["answer_judge"]
-    if settings.consistency_weight:
-        models.append("consistency_judge")
+    compared: set[Model] = {"consistency_judge"} if settings.consistency_weight else set()
     return EpisodeReward(
         name="ivgr",
-        build=build,
+        build=lambda models: IvgrJudge(models, settings),
         strategies=(GROUNDED, "ivgr_textual"),
-        compares_with=GROUNDED if settings.consistency_weight else None,
-        models=frozenset(models),
+        compares_with=GROUNDED if compared else None,
+        models=frozenset({"answer_judge", *compared}),
         needs=frozenset({"answer_judge"}),
         overlapping_rewards=frozenset({"answer_reward", "format_reward"}),
         settings=settings,

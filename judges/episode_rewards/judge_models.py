@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -51,47 +51,26 @@ Model = Literal["answer_judge", "consistency_judge", "masks", "likelihoods", "ag
 """A model that a reward may ask: a field of `JudgeModels`; "masks" is `picture_masks`, too."""
 
 
-class ConsistencyJudge(Protocol):
-    """Compares what two texts say is in an image; a model behind it, which may be unavailable."""
+ConsistencyJudge = Callable[[str, str, str, float], JudgeScore]
+"""From question, reference, text, and temperature to the text's grade: 1, 0.7, 0.3 or 0; or unavailable."""
 
-    def __call__(self, question: str, reference: str, text: str, temperature: float) -> JudgeScore:
-        """Returns the grade of one text against the reference: 1, 0.7, 0.3 or 0."""
-        ...
+MaskModel = Callable[[str, int | None, float | None], Mask | None]
+"""From label, frame, and time to the object's mask [height, width] in the sample's image or one frame of its video.
 
+It is all False where there is no such object, and None where the model cannot tell.
+"""
 
-class MaskModel(Protocol):
-    """Finds what a label names, in the sample's image or in one frame of its video."""
+AskedMaskModel = Callable[[str, int | None, float | None], Mask | Unavailable | None]
+"""A mask model that may be unavailable."""
 
-    def __call__(self, label: str, frame: int | None, time_s: float | None) -> Mask | None:
-        """Returns the object's mask [height, width], all False for no such object; None when it cannot tell."""
-        ...
+DescriptionModel = Callable[[Moment | Segment], bool | None]
+"""Whether a description is true of a frame or a stretch of the sample's video; None where the model cannot tell."""
 
+LikelihoodModel = Callable[[str, str, str], Sequence[float] | None]
+"""From question, reasoning, and answer to the natural log-probability of each token of the answer.
 
-class AskedMaskModel(Protocol):
-    """A mask model that may be unavailable."""
-
-    def __call__(self, label: str, frame: int | None, time_s: float | None) -> Mask | Unavailable | None:
-        """Returns what a `MaskModel` returns, or that there is no answer."""
-        ...
-
-
-class DescriptionModel(Protocol):
-    """Says whether a description is true of a frame or a stretch of the sample's video."""
-
-    def __call__(self, anchor: Moment | Segment) -> bool | None:
-        """Returns whether the description is true there; None when it cannot tell."""
-        ...
-
-
-class LikelihoodModel(Protocol):
-    """Scores an answer's tokens after question, reasoning and the sample's image."""
-
-    def __call__(self, question: str, reasoning: str, answer: str) -> Sequence[float] | None:
-        """Returns the natural log-probability of each token of the answer; None where it is unavailable.
-
-        The question comes with its options, one a line.
-        """
-        ...
+The question comes with its options, one per line, and the sample's image is known. None where unavailable.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -40,12 +40,11 @@ from judges.grading import (
     sole_section,
 )
 from judges.scores import JudgeScore, Reward
-from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey, chosen_letter, read_answer
 from vlm_envs.responses.extraction import MAX_TEXT_CHARS
 from vlm_envs.tools.coordinates import MAX_AREA_FRACTION, read_box_list
 from vlm_envs.trajectory import Trajectory
-from vlm_envs.validation import require_at_least, require_between, require_positive
+from vlm_envs.validation import require_at_least, require_between
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,11 +152,6 @@ class MagsRollout:
     width_px: int
     height_px: int
 
-    def __post_init__(self) -> None:
-        """Refuses an image without pixels."""
-        require_positive("width_px", self.width_px)
-        require_positive("height_px", self.height_px)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MagsReading:
@@ -229,9 +223,9 @@ def zoom_format_reward(reading: MagsReading, settings: MagsStage1Settings = PAPE
 
     Source: Mags-RL, appendix B, format reward.
     """
-    if not (reading.zoom_ok and _is_substantive(reading, settings)):
+    if not (reading.zoom_ok and reading.num_unique >= settings.min_unique_words):
         return 0.0
-    if not _is_diverse(reading, settings):
+    if reading.diversity < settings.min_diversity:
         return settings.repetitive_factor
     volume = min(1.0, math.log(reading.num_unique + 1) / math.log(settings.full_zoom_format_words))
     return settings.zoom_format_base + (1.0 - settings.zoom_format_base) * volume
@@ -252,18 +246,13 @@ def zoom_reward(
         Stage 1: T k / n. Stage 2: S max(0, min(1, k / |a*|) - 0.05 (n - k)) for counting, S k / n otherwise.
         0 without boxes.
 
-    Raises:
-        ConfigError: The stage is neither 1 nor 2, or the count is negative.
-
-    Source: Mags-RL, equation 1. Choice: |a*| = 0 takes the form for other questions.
+    Source: Mags-RL, equation 1, with T = [zoom ok] [N ≥ 5] (0.1 [d < 0.4] + [d ≥ 0.4]) and
+    S = [zoom ok] (0.1 + 0.9 [N ≥ 5] [d ≥ 0.4]). Choice: |a*| = 0 takes the form for other questions.
     """
-    if stage not in (1, 2):
-        raise ConfigError(f"stage must be 1 or 2; got {stage!r}.")
-    if num_objects is not None and num_objects < 0:
-        raise ConfigError(f"num_objects must not be negative; got {num_objects}.")
-    if reading.num_boxes == 0:
+    is_substantive = reading.num_unique >= settings.min_unique_words
+    if not reading.num_boxes or not reading.zoom_ok or (stage == 1 and not is_substantive):
         return 0.0
-    scale = _precision_scale(reading, settings) if stage == 1 else _recall_scale(reading, settings)
+    scale = 1.0 if is_substantive and reading.diversity >= settings.min_diversity else settings.repetitive_factor
     if stage == 2 and num_objects:
         recall = min(1.0, reading.num_valid / num_objects)
         penalty = settings.miss_penalty if isinstance(settings, MagsSettings) else PAPER.miss_penalty
@@ -364,28 +353,6 @@ def _strict(key: AnswerKey) -> AnswerKey:
     return replace(key, kind=key.kind if key.kind in ("number", "list") else "exact", tolerance=0.0)
 
 
-def _is_substantive(reading: MagsReading, settings: MagsStage1Settings) -> bool:
-    """Returns [N ≥ 5]."""
-    return reading.num_unique >= settings.min_unique_words
-
-
-def _is_diverse(reading: MagsReading, settings: MagsStage1Settings) -> bool:
-    """Returns [d ≥ 0.4]."""
-    return reading.diversity >= settings.min_diversity
-
-
-def _precision_scale(reading: MagsReading, settings: MagsStage1Settings) -> float:
-    """Returns T = [zoom ok] [N ≥ 5] (0.1 [d < 0.4] + [d ≥ 0.4])."""
-    factor = 1.0 if _is_diverse(reading, settings) else settings.repetitive_factor
-    return factor * (reading.zoom_ok and _is_substantive(reading, settings))
-
-
-def _recall_scale(reading: MagsReading, settings: MagsStage1Settings) -> float:
-    """Returns S = [zoom ok] (0.1 + 0.9 [N ≥ 5] [d ≥ 0.4])."""
-    has_reasoned = _is_substantive(reading, settings) and _is_diverse(reading, settings)
-    return (1.0 if has_reasoned else settings.repetitive_factor) * reading.zoom_ok
-
-
 def _mags(stage: Stage, settings: MagsStage1Settings) -> EpisodeReward:
     def build(models: JudgeModels) -> EpisodeJudge:
         answers = models.deferred_answers()
@@ -394,16 +361,10 @@ def _mags(stage: Stage, settings: MagsStage1Settings) -> EpisodeReward:
             width, height = box_extent(episode)
             round_1, round_2 = (*own_pieces(episode), "")[:2]
             rollout = MagsRollout(round_1=round_1, round_2=round_2, width_px=width, height_px=height)
-            return mags_reward(
-                rollout,
-                key_of(episode),
-                stage=stage,
-                judge=answers,
-                num_objects=num_objects(episode),
-                settings=settings,
-            )
+            key, count = key_of(episode), num_objects(episode)
+            return mags_reward(rollout, key, stage=stage, judge=answers, num_objects=count, settings=settings)
 
-        return EachByItself(reward_of, [answers] if answers else [])
+        return EachByItself(reward_of, [answers])
 
     def why_unreadable(settings: Mapping[str, Any]) -> str:
         shown = settings.get("mags_stage") or 2

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from agents.api.failures import UnreadableReplyError
 from judges.llm.judge_prompts import read_object
 from judges.state_text.exact_judge import judged_name, rules_of
-from judges.state_text.vocabulary import cells_at
+from judges.state_text.vocabulary import Cell, cells_at
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import Representation
 from vlm_envs.validation import did_you_mean
@@ -33,10 +33,9 @@ Vertical = Literal["above", "same", "below"]
 Horizontal = Literal["left", "same", "right"]
 Direction = Literal["ahead", "left", "right", "back"]
 
-_VERTICAL_SIGNS: dict[Vertical, int] = {"above": -1, "same": 0, "below": 1}
-_HORIZONTAL_SIGNS: dict[Horizontal, int] = {"left": -1, "same": 0, "right": 1}
-_VERTICAL_PHRASES: dict[Vertical, str] = {"above": "above", "same": "at the same row as", "below": "below"}
-_HORIZONTAL_PHRASES: dict[Horizontal, str] = {
+_SIGNS = {"above": -1, "left": -1, "same": 0, "below": 1, "right": 1}
+_VERTICAL_PHRASES: dict[Vertical | None, str] = {"above": "above", "same": "at the same row as", "below": "below"}
+_HORIZONTAL_PHRASES: dict[Horizontal | None, str] = {
     "left": "to the left of",
     "same": "at the same column as",
     "right": "to the right of",
@@ -65,8 +64,6 @@ class Extraction(Protocol):
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-
-class _Root(_Strict):
     @classmethod
     def read(cls, reply: str) -> Self:
         """Returns what a reply's JSON object says; see `Extraction.read`."""
@@ -88,18 +85,14 @@ class RelationClaim(_Strict):
 
     def clause(self) -> str | None:
         """Returns the relation in words, or None where it claims nothing or names nothing known."""
-        subject, anchor, phrase = _grid_name(self.subject), _grid_name(self.object), self._phrase()
+        subject, anchor = _grid_name(self.subject), _grid_name(self.object)
+        phrase = _VERTICAL_PHRASES.get(self.vertical) or _HORIZONTAL_PHRASES.get(self.horizontal)
+        if self.vertical is not None and self.horizontal is not None:
+            phrase = RELATION_PHRASES[_SIGNS[self.vertical], _SIGNS[self.horizontal]]
         return f"{subject} is {phrase} {anchor}." if subject and anchor and phrase else None
 
-    def _phrase(self) -> str | None:
-        if self.vertical is not None and self.horizontal is not None:
-            return RELATION_PHRASES[_VERTICAL_SIGNS[self.vertical], _HORIZONTAL_SIGNS[self.horizontal]]
-        if self.vertical is not None:
-            return _VERTICAL_PHRASES[self.vertical]
-        return None if self.horizontal is None else _HORIZONTAL_PHRASES[self.horizontal]
 
-
-class GridExtraction(_Root):
+class GridExtraction(_Strict):
     """Relations between the things of a grid world."""
 
     representation: ClassVar[Representation] = "natural_language"
@@ -117,15 +110,13 @@ class TargetClaim(_Strict):
     distance_m: float | None = None
 
 
-class ObjectClaim(_Strict):
+class ObjectClaim(TargetClaim):
     """A thing that is said to be in sight."""
 
     type: str
-    direction: Direction | None = None
-    distance_m: float | None = None
 
 
-class EgocentricExtraction(_Root):
+class EgocentricExtraction(_Strict):
     """The target's and the visible objects' directions and distances, as the player sees them."""
 
     representation: ClassVar[Representation] = "structured"
@@ -134,12 +125,10 @@ class EgocentricExtraction(_Root):
 
     def exact_text(self) -> str:
         """Returns the claims as a dictionary like the world's."""
-        fields: dict[str, Any] = {}
-        if self.target is not None:
-            fields |= _known(
-                target_direction_to_player=self.target.direction,
-                target_distance_to_player=_bounded(self.target.distance_m),
-            )
+        target = self.target or TargetClaim()
+        fields = _known(
+            target_direction_to_player=target.direction, target_distance_to_player=_bounded(target.distance_m)
+        )
         objects = [
             _known(
                 type=_words(each.type) or "thing",
@@ -158,7 +147,7 @@ class PositionClaim(_Strict):
     xyz: Annotated[list[float], Field(min_length=3, max_length=3)]
 
 
-class MetricExtraction(_Root):
+class MetricExtraction(_Strict):
     """Named positions on a table; a name may be there twice, as a text may contradict itself."""
 
     representation: ClassVar[Representation] = "structured"
@@ -239,19 +228,21 @@ def family_of(world: str, representation: Representation) -> Family:
     return family
 
 
+def _relations(*pairs: tuple[Mapping[str, Cell], Mapping[str, Cell]]) -> list[str]:
+    return [relation_text(relation) for pair in pairs for relation in relations_of(*pair)]
+
+
 def _sokoban_truth(state: State) -> list[str]:
     player = {"the player": cells_at(state, "player_position")[0]}
     boxes = named_cells("box", cells_at(state, "box_positions"))
     targets = named_cells("target", cells_at(state, "target_positions"))
-    relations = relations_of(boxes, player) + relations_of(targets, player) + relations_of(targets, boxes)
-    return [relation_text(relation) for relation in relations]
+    return _relations((boxes, player), (targets, player), (targets, boxes))
 
 
 def _frozen_lake_truth(state: State) -> list[str]:
-    things = {"the target": cells_at(state, "target_position")[0]}
-    things |= named_cells("hole", cells_at(state, "hole_positions"))
-    player = {"the player": cells_at(state, "player_position")[0]}
-    return [relation_text(relation) for relation in relations_of(things, player)]
+    goal = {"the target": cells_at(state, "target_position")[0]}
+    holes = named_cells("hole", cells_at(state, "hole_positions"))
+    return _relations((goal | holes, {"the player": cells_at(state, "player_position")[0]}))
 
 
 def _navigation_context(state: State) -> dict[str, str]:

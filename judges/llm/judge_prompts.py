@@ -22,12 +22,12 @@ text that is judged.
 from __future__ import annotations
 
 import functools
-import importlib.resources
 import json
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 from agents.api.conversation import Message, Role
@@ -40,9 +40,9 @@ from vlm_envs.validation import did_you_mean
 MAX_TEXT_CHARS = 8_000
 """Characters of a text that a judge is shown; the rest is cut, and the cut is marked."""
 
+_PROMPTS = Path(__file__).with_name("prompts")
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 _PART = re.compile(r"^\[(system|user)\]\n", re.MULTILINE)
-_NAME = re.compile(r"[a-z_]+(?:/[a-z_]+)?")
 
 _BRACKETS = ("ANGLE BRACKET", "ANGLE QUOTATION MARK")
 
@@ -94,23 +94,19 @@ def prompt_template(name: str) -> PromptTemplate:
     Raises:
         ConfigError: There is no such prompt.
     """
-    if not _NAME.fullmatch(name) or name not in template_names():
+    if name not in template_names():
         raise ConfigError(f"No prompt {name!r}.{did_you_mean(name, template_names())}")
-    file = importlib.resources.files("judges.llm").joinpath("prompts", *f"{name}.txt".split("/"))
-    pieces = _PART.split(file.read_text(encoding="utf-8"))
-    assert not pieces[0].strip(), f"{name}: text before the first part"
-    parts = zip(pieces[1::2], pieces[2::2], strict=True)
+    before, *pieces = _PART.split((_PROMPTS / f"{name}.txt").read_text(encoding="utf-8"))
+    assert not before.strip(), f"{name}: text before the first part"
+    parts = zip(pieces[::2], pieces[1::2], strict=True)
     return PromptTemplate(name, tuple((cast("Role", role), text.strip()) for role, text in parts))
 
 
 @functools.cache
 def template_names() -> tuple[str, ...]:
     """Returns the names of all prompts, sorted."""
-    names = []
-    for entry in importlib.resources.files("judges.llm").joinpath("prompts").iterdir():
-        files = [(f"{entry.name}/", file) for file in entry.iterdir()] if entry.is_dir() else [("", entry)]
-        names += [folder + file.name.removesuffix(".txt") for folder, file in files if file.name.endswith(".txt")]
-    return tuple(sorted(names))
+    files = (file.relative_to(_PROMPTS) for file in _PROMPTS.rglob("*.txt"))
+    return tuple(sorted(file.with_suffix("").as_posix() for file in files))
 
 
 def literal(value: Any) -> str:

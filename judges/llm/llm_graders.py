@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +41,8 @@ class LLMAnswerJudge:
 
     def __init__(self, client: ChatClient, scale: AnswerScale = "graded") -> None:
         require_choice("scale", scale, ("graded", "binary"))
-        self._client, self._is_graded = client, scale == "graded"
+        self._client = client
+        self._read: Callable[[str], float] = partial(read_score, allowed=GRADES) if scale == "graded" else read_yes_no
         self._template = prompt_template(f"answer_{scale}")
 
     def __call__(
@@ -61,9 +63,6 @@ class LLMAnswerJudge:
             return JudgeScore(value=0.0, reason="no answer")
         messages = self._template.fill(question=question, reference=truth, answer=answer)
         return _score_of(self._client.ask(with_images(messages, images), self._read))
-
-    def _read(self, reply: str) -> float:
-        return read_score(reply, GRADES) if self._is_graded else float(read_yes_no(reply))
 
 
 class LLMConsistencyJudge:
@@ -113,8 +112,10 @@ class LLMConsistencyJudge:
         asked = (messages, temperature)
         sample = self._take_sample(asked)
 
+        read = partial(read_score, allowed=CONSISTENCY_GRADES)
+
         def ask() -> JudgeScore:
-            return _score_of(self._client.ask(messages, _read_consistency, temperature=temperature, sample=sample))
+            return _score_of(self._client.ask(messages, read, temperature=temperature, sample=sample))
 
         return (asked, sample), ask
 
@@ -124,10 +125,6 @@ class LLMConsistencyJudge:
             if sample + 1 < self._num_samples:
                 self._next_sample[question] = sample + 1
             return sample
-
-
-def _read_consistency(reply: str) -> float:
-    return read_score(reply, CONSISTENCY_GRADES)
 
 
 def _score_of(grade: float | Unavailable) -> JudgeScore:
@@ -209,9 +206,10 @@ def write_wrong_responses(
     def read(reply: str) -> tuple[str, ...]:
         wrong = read_object(reply).get("wrong")
         texts = [each.strip() for each in wrong if isinstance(each, str)] if isinstance(wrong, list) else []
-        if len([each for each in texts if each]) < number:
+        given = tuple(filter(None, texts))
+        if len(given) < number:
             raise UnreadableReplyError(f'expected {{"wrong": [...]}} with {number} texts')
-        return tuple(filter(None, texts))
+        return given
 
     messages = prompt_template("wrong_responses").fill(request=request, right=right, number=number)
     return client.ask(with_images(messages, images), read)

@@ -18,7 +18,7 @@ What is said of an object that the text calls the target, but by the name of som
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,9 +30,10 @@ from judges.state_text.egocentric_text import (
     read_egocentric_dict,
     read_egocentric_text,
 )
-from judges.state_text.tally import Part, Tally
+from judges.state_text.tally import Part, Tally, best_matching
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import Representation
+from vlm_envs.validation import require_at_least
 
 _ROUNDING_M = 1e-6
 _DIRECTION_WEIGHT, _DISTANCE_WEIGHT, _VISIBLE_WEIGHT = 0.5, 0.2, 0.3
@@ -49,17 +50,14 @@ class Surroundings:
         direction: The target's direction.
         distance_m: The target's distance in metres.
         visible: Type and direction of each visible object, the nearest first.
+        others: The types of visible objects that are not the target's.
     """
 
     target: str
     direction: str
     distance_m: float
     visible: tuple[tuple[str, str], ...]
-    others: frozenset[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Collects the types that are not the target's."""
-        object.__setattr__(self, "others", frozenset(type_ for type_, _ in self.visible) - {self.target})
+    others: frozenset[str]
 
     @classmethod
     def of(cls, state: Mapping[str, Any]) -> Surroundings:
@@ -69,11 +67,14 @@ class Surroundings:
             ConfigError: It is another world's.
         """
         try:
+            target = plain(state["target_obj_type"])
+            visible = tuple((plain(each["type"]), each["direction_to_player"]) for each in state["visible_objects"])
             return cls(
-                target=plain(state["target_obj_type"]),
+                target=target,
                 direction=state["target_direction_to_player"],
                 distance_m=float(state["target_distance_to_player"]),
-                visible=tuple((plain(each["type"]), each["direction_to_player"]) for each in state["visible_objects"]),
+                visible=visible,
+                others=frozenset(type_ for type_, _ in visible) - {target},
             )
         except KeyError as missing:
             raise ConfigError(
@@ -110,8 +111,7 @@ class EgocentricRules:
 
     def __post_init__(self) -> None:
         """Refuses tolerances that nothing could meet."""
-        if not (self.tolerance_m >= 0.0 and self.relative_tolerance >= 0.0 and self.num_visible >= 0):
-            raise ConfigError(f"Tolerances and num_visible must be at least 0, got {self}.")
+        require_at_least(self, 0, "tolerance_m", "relative_tolerance", "num_visible")
 
     def parts(self, text: str, representation: Representation, state: Mapping[str, Any]) -> tuple[Part, ...]:
         """Returns how a text compares with a state; see `judges.state_text.exact_judge.StateTextRules.parts`."""
@@ -187,7 +187,4 @@ def _best_pairs(
         for column, (type_, direction) in enumerate(visible):
             if claimed == {direction} and is_name_of(mention.name, type_):
                 gains[row, column] = 1.0 + _NEAR * (column < num_near) + _SEPARATE * (row < len(claims))
-    from scipy.optimize import linear_sum_assignment  # Slow to import; a command line need not wait for it.
-
-    matched = zip(*(indices.tolist() for indices in linear_sum_assignment(gains, maximize=True)), strict=True)
-    return [(row, column) for row, column in matched if gains[row, column] > 0.0]
+    return [pair for pair in best_matching(gains) if gains[pair] > 0.0]

@@ -20,7 +20,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from judges.state_text.vocabulary import LENGTH, first_length_m, length_m, spell_digits, words_of
+from judges.state_text.vocabulary import (
+    LENGTH,
+    lengths_m,
+    plain_text,
+    singulars,
+    spell_digits,
+    spread,
+    word_at,
+    words_of,
+)
 
 _SYNONYMS = """
     sofa couch settee loveseat
@@ -74,12 +83,6 @@ def plain(name: str) -> str:
     return re.sub("[^a-z]", "", name.lower())
 
 
-def singulars(word: str) -> tuple[str, ...]:
-    """Returns a plain word and what it would be the plural of."""
-    stems = (word.removesuffix("s"), word.removesuffix("es")) if len(word) > 3 and word.endswith("s") else ()
-    return (word, *stems)
-
-
 def is_name_of(claimed: str, actual: str) -> bool:
     """Returns whether a plain name may be said of a plain type: the same word, a synonym or a more general one.
 
@@ -95,12 +98,14 @@ def known_name(words: Iterable[str], vocabulary: frozenset[str]) -> str | None:
     return next((name for name in singulars(joined) if name in vocabulary), None)
 
 
-DIRECTIONS: dict[str, str] = {
-    **dict.fromkeys(words_of("ahead forward forwards front frontward frontwards"), "ahead"),
-    **dict.fromkeys(words_of("left leftward leftwards"), "left"),
-    **dict.fromkeys(words_of("right rightward rightwards"), "right"),
-    **dict.fromkeys(words_of("back behind rear backward backwards"), "back"),
-}
+DIRECTIONS: dict[str, str] = spread(
+    {
+        "ahead forward forwards front frontward frontwards": "ahead",
+        "left leftward leftwards": "left",
+        "right rightward rightwards": "right",
+        "back behind rear backward backwards": "back",
+    }
+)
 """Word to direction, one of the four that the world's state names."""
 
 DIAGONALS: dict[str, str] = {
@@ -193,6 +198,7 @@ _PLAYER = words_of("me you us myself player agent robot camera here current")
 _AFTER_ADVERB_RIGHT = words_of("in behind ahead at on there now away beside by above below under before next")
 _BEFORE_NOUN_RIGHT = words_of("the my your its to on")
 _SIDES = words_of("side hand part")
+_FROM = words_of("from of")
 _MAX_NAME_WORDS = 3
 
 
@@ -211,7 +217,7 @@ def read_egocentric_text(text: str, types: Iterable[str]) -> list[ObjectMention]
     is_list = False
     for words in _sentences(text):
         is_list = is_list or words[:1] == [_LIST]
-        segments = [_SegmentReader(part, vocabulary).read() for part in _cut(words)]
+        segments = [_Segment(part, vocabulary) for part in _cut(words)]
         _Sentence(mentions).join(segments)
         for segment in segments:
             if segment.thing is not None:
@@ -220,7 +226,7 @@ def read_egocentric_text(text: str, types: Iterable[str]) -> list[ObjectMention]
 
 
 def _sentences(text: str) -> Iterator[list[str]]:
-    plain = spell_digits(text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").replace("_", " "))
+    plain = spell_digits(plain_text(text).replace("_", " "))
     words: list[str] = []
     for word in _WORD.findall(join_diagonals(_CORRECTION.sub(", ", plain))):
         is_list = word.endswith(":")
@@ -232,15 +238,12 @@ def _sentences(text: str) -> Iterator[list[str]]:
     yield words
 
 
-def _cut(words: list[str]) -> Iterator[list[str]]:
-    for is_cut, part in itertools.groupby(words, key=_CUTS.__contains__):
-        if not is_cut:
-            yield list(part)
+def _cut(words: list[str]) -> list[list[str]]:
+    return [list(part) for is_cut, part in itertools.groupby(words, key=_CUTS.__contains__) if not is_cut]
 
 
-@dataclass(slots=True)
 class _Segment:
-    """What stands between two cuts of a sentence.
+    """What stands between two cuts of a sentence, read from left to right.
 
     Attributes:
         thing: The first thing named.
@@ -252,33 +255,20 @@ class _Segment:
         is_negated: Whether it claims nothing.
     """
 
-    thing: ObjectMention | None = None
-    is_about_it: bool = False
-    is_alone: bool = False
-    directions: set[str] = field(default_factory=set)
-    leads: bool = False
-    distances_m: set[float] = field(default_factory=set)
-    is_negated: bool = False
+    def __init__(self, words: list[str], vocabulary: frozenset[str]) -> None:
+        self._words, self._vocabulary = words, vocabulary
+        self.thing: ObjectMention | None = None
+        self.directions: set[str] = set()
+        self.distances_m: set[float] = set()
+        self.is_about_it = self.is_alone = self.leads = self.is_negated = self._is_moving = False
+        position = 0
+        while position < len(words):
+            position += self._read_word(position)
 
     @property
     def says_something(self) -> bool:
         """Whether there is a direction or a distance in it."""
         return bool(self.directions or self.distances_m)
-
-
-class _SegmentReader:
-    """Reads one segment from left to right."""
-
-    def __init__(self, words: list[str], vocabulary: frozenset[str]) -> None:
-        self._words, self._vocabulary = words, vocabulary
-        self._segment = _Segment()
-        self._is_moving = False
-
-    def read(self) -> _Segment:
-        position = 0
-        while position < len(self._words):
-            position += self._read_word(position)
-        return self._segment
 
     def _read_word(self, position: int) -> int:
         """Takes in what stands at `position`; returns how many words that took."""
@@ -291,17 +281,17 @@ class _SegmentReader:
         if word in _ALL_DIRECTIONS:
             return self._read_direction(position)
         if word in _FACING and self._faces_a_thing(position):
-            self._segment.directions.add("ahead")
+            self.directions.add("ahead")
             return 1
         self._read_small_word(word)
         return 1
 
     def _faces_a_thing(self, position: int) -> bool:
         """Returns whether the player faces a thing from here on, and neither is to face one nor stops facing it."""
-        before = self._words[position - 1] if position else ""
+        before = word_at(self._words, position - 1)
         is_other = before == "to" or _NO_LONGER.fullmatch(before) is not None
         thing = self._skip(self._skip(position + 1, _BEFORE_FACED), _ARTICLES)
-        is_player = self._segment.thing is None and not self._segment.is_about_it
+        is_player = self.thing is None and not self.is_about_it
         return is_player and not is_other and thing < len(self._words) and self._name_at(thing) is not None
 
     def _name_at(self, position: int) -> tuple[str, int] | None:
@@ -314,29 +304,29 @@ class _SegmentReader:
 
     def _read_name(self, name: str) -> None:
         self._is_moving = False
-        if self._segment.thing is None:
+        if self.thing is None:
             is_target = name in _TARGET
-            self._segment.thing = ObjectMention("" if is_target else name, is_target=is_target)
+            self.thing = ObjectMention("" if is_target else name, is_target=is_target)
 
     def _read_small_word(self, word: str) -> None:
         if word in _COPULAS:
             self._is_moving = False
-            self._segment.is_alone |= word in _SINGULAR_COPULAS and self._segment.thing is not None
+            self.is_alone |= word in _SINGULAR_COPULAS and self.thing is not None
         elif _MOVES.fullmatch(word):
             self._is_moving = True
         elif word in _NEGATIONS or word.endswith("n't"):
-            self._segment.is_negated = True
+            self.is_negated = True
         elif word == "it":
-            self._is_moving, self._segment.is_about_it = False, True
+            self._is_moving, self.is_about_it = False, True
 
     def _read_length(self, position: int) -> int:
         after = self._skip(position + 1, frozenset({"away"}))
-        anchor = self._other_thing_after(after, frozenset({"from", "of"}))
-        is_of_this = self._segment.thing is None and "it" not in self._words[after:anchor]
+        anchor = self._other_thing_after(after, _FROM)
+        is_of_this = self.thing is None and "it" not in self._words[after:anchor]
         if anchor is not None and not is_of_this:
             return anchor - position
         if not self._is_moving:
-            self._segment.distances_m.add(length_m(self._words[position]))
+            self.distances_m.update(lengths_m(self._words[position])[:1])
         return 1
 
     def _read_direction(self, position: int) -> int:
@@ -344,14 +334,14 @@ class _SegmentReader:
         is_noun = not _BEFORE_NOUN_RIGHT.isdisjoint(self._words[max(0, position - 1) : position])
         is_adverb = word == "right" and not is_noun and not _AFTER_ADVERB_RIGHT.isdisjoint(following)
         is_hedged = not _HEDGES.isdisjoint(self._words[max(0, position - 3) : position])
-        anchor = self._other_thing_after(self._skip(position + 1, _SIDES), frozenset({"of", "from"}))
+        anchor = self._other_thing_after(self._skip(position + 1, _SIDES), _FROM)
         if anchor is None and word == "behind":
             anchor = self._other_thing_after(position, frozenset({"behind"}))
         if anchor is not None:
             return anchor - position
         if not is_adverb and not is_hedged and not self._is_moving:
-            self._segment.directions.add(_ALL_DIRECTIONS[word])
-            self._segment.leads |= self._segment.thing is None
+            self.directions.add(_ALL_DIRECTIONS[word])
+            self.leads |= self.thing is None
         return 1
 
     def _skip(self, position: int, words: frozenset[str]) -> int:
@@ -382,8 +372,7 @@ class _Sentence:
 
     def join(self, segments: Sequence[_Segment]) -> None:
         """Adds the things of a sentence to the mentions, and what is said of them to the things."""
-        for index, segment in enumerate(segments):
-            following = segments[index + 1] if index + 1 < len(segments) else _Segment()
+        for segment, following in itertools.zip_longest(segments, segments[1:]):
             if segment.thing is not None:
                 self._read_thing(segment.thing, segment)
             else:
@@ -402,13 +391,13 @@ class _Sentence:
             self._leading = segment.directions if segment.leads else set()
         self._say(segment.directions or self._leading, segment.distances_m)
 
-    def _read_attributes(self, segment: _Segment, following: _Segment) -> None:
+    def _read_attributes(self, segment: _Segment, following: _Segment | None) -> None:
         """Reads a segment that names nothing: it speaks of what came before, or else leads what follows."""
         if segment.is_about_it and self._mentions:
             self._subjects, self._is_open = self._mentions[-1:], False
         if segment.is_negated or not segment.says_something:
             return
-        is_lead_awaited = following.thing is not None and not following.directions
+        is_lead_awaited = following is not None and following.thing is not None and not following.directions
         if segment.directions and is_lead_awaited and all(subject.directions for subject in self._subjects):
             self._leading = segment.directions
         else:
@@ -456,7 +445,6 @@ def _read_field(mention: ObjectMention, key: str, value: str) -> None:
     if "direction" in key:
         mention.directions |= directions_in(value)
     elif "distance" in key:
-        length_m = first_length_m(value)
-        mention.distances_m |= set() if length_m is None else {length_m}
+        mention.distances_m.update(lengths_m(value)[:1])
     elif _is_type(key):
         mention.name = plain(value)

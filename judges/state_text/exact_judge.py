@@ -31,7 +31,7 @@ from judges.state_text.egocentric_rules import EgocentricRules
 from judges.state_text.grid_language import MAX_TEXT_CHARS, read_language
 from judges.state_text.grid_relations import read_structured, read_symbolic, tally_cells, tally_relations
 from judges.state_text.metric_rules import MetricRules
-from judges.state_text.tally import Part, Tally
+from judges.state_text.tally import Part
 from judges.state_text.vocabulary import VOCABULARIES, ObjectVocabulary, world_name
 from vlm_envs.adapter.adapter_settings import NAMESPACE as ADAPTED
 from vlm_envs.errors import ConfigError
@@ -124,41 +124,30 @@ class GridRules:
 
     def parts(self, text: str, representation: Representation, state: Mapping[str, Any]) -> tuple[Part, ...]:
         """Returns how a text compares with a state; see `StateTextRules.parts`."""
-        tallies = self._tallies(text, representation, state)
+        vocabulary = self.vocabulary
         # Half of all sides are right by chance, cells hardly ever: only of sides a wrong claim cancels a right one.
         is_net = representation == "natural_language"
+        if is_net:
+            tallies = tally_relations(read_language(text, vocabulary), state, vocabulary)
+        else:
+            read = read_structured if representation == "structured" else read_symbolic
+            tallies = tally_cells(read(text, vocabulary), state, vocabulary)
         return tuple(
-            Part(
-                name=c.name,
-                weight=c.weight,
-                tally=tallies[c.name],
-                score=tallies[c.name].net_f1 if is_net else None,
-            )
-            for c in self.vocabulary.categories
+            Part(c.name, c.weight, tallies[c.name], score=tallies[c.name].net_f1 if is_net else None)
+            for c in vocabulary.categories
         )
 
     def guesses(self, representation: Representation) -> tuple[str, ...]:
         """Returns no texts: the worlds' own are the best there are, as they name what every level has."""
         return ()
 
-    def _tallies(self, text: str, representation: Representation, state: Mapping[str, Any]) -> dict[str, Tally]:
-        if representation == "natural_language":
-            return tally_relations(read_language(text, self.vocabulary), state, self.vocabulary)
-        read = read_structured if representation == "structured" else read_symbolic
-        return tally_cells(read(text, self.vocabulary), state, self.vocabulary)
-
-
-_METRIC_RULES = MetricRules()
 
 RULES: dict[str, StateTextRules] = {
+    **{world: GridRules(vocabulary) for world, vocabulary in VOCABULARIES.items()},
     "Navigation": EgocentricRules(),
-    "PrimitiveSkill": _METRIC_RULES,
-    "PrimitiveSkillPlace": _METRIC_RULES,
-    "PrimitiveSkillStack": _METRIC_RULES,
-    "PrimitiveSkillDrawer": _METRIC_RULES,
-    "PrimitiveSkillAlign": _METRIC_RULES,
+    **dict.fromkeys((f"PrimitiveSkill{task}" for task in ("", "Place", "Stack", "Drawer", "Align")), MetricRules()),
 }
-"""Rules of every world that is judged exactly and is no grid; those of grids follow from `VOCABULARIES`."""
+"""Rules of every world that is judged exactly."""
 
 UNJUDGED: dict[str, str] = {
     "SVG": "Its state is a drawing, which the world's own reward compares as a whole; the paper judges no text of it. "
@@ -213,7 +202,7 @@ def _base_id(entry_point: object) -> str | None:
 
 def has_rules(world: str) -> bool:
     """Returns whether a world's texts can be judged by rule; takes what `rules_of` takes."""
-    return (name := judged_name(world)) in VOCABULARIES or name in RULES
+    return judged_name(world) in RULES
 
 
 def rules_of(world: str) -> StateTextRules:
@@ -227,17 +216,14 @@ def rules_of(world: str) -> StateTextRules:
         ConfigError: The world has no exact judge, or nothing has that name.
     """
     name = judged_name(world)
-    if name in VOCABULARIES:
-        return GridRules(VOCABULARIES[name])
     if name in RULES:
         return RULES[name]
     if name in UNJUDGED:
         raise ConfigError(f"{world!r} has no exact judge. {UNJUDGED[name]}")
     if name.startswith(f"{ADAPTED}/"):
         raise ConfigError(f"{world!r} is an adapted world, and judges have no rules for those.")
-    known = (*VOCABULARIES, *RULES)
     raise ConfigError(
-        f"There are no rules to judge {world!r} by.{did_you_mean(name, known)} "
-        f"Judged worlds: {', '.join(known)}. For a world of your own: "
+        f"There are no rules to judge {world!r} by.{did_you_mean(name, RULES)} "
+        f"Judged worlds: {', '.join(RULES)}. For a world of your own: "
         f"judges.state_text.exact_judge.RULES[{world.rpartition(':')[2]!r}] = its StateTextRules."
     )

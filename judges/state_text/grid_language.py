@@ -155,10 +155,9 @@ class _SentenceReader:
             self._is_denial = word == "not" and bool(self._subjects) and not self._sides
         elif kind == "and" and not self._sides:
             self._is_negated = False
-        elif kind == "but":
-            if self._is_negated:
-                self._denied = self._sides if self._is_denial else []
-                self._sides, self._is_negated = [], False
+        elif kind == "but" and self._is_negated:
+            self._denied = self._sides if self._is_denial else []
+            self._sides, self._is_negated = [], False
         elif kind == "stop":
             self._close()
 
@@ -227,12 +226,13 @@ class _SentenceReader:
             self._denied = sides
         self._deny(anchors)
         for subject in self._subjects if not self._is_negated else ():
-            if _contradict(sides) and subject in self._claims.counts:
+            is_spread = _contradict(sides) and subject in self._claims.counts
+            for side in sides:
                 # "There are holes above and below": some lie on each side.
-                for side in sides:
-                    self._add(self._names.member(subject), anchors, [side])
-            else:
-                self._add([subject], anchors, sides)
+                (member,) = self._names.member(subject) if is_spread else [subject]
+                for anchor in anchors:
+                    if member != anchor:
+                        self._claims.add(member, anchor, side.axis, side.sign)
         self._names.last_subjects = self._subjects
         self._previous_sides = self._sides if all(anchor[0] != FRAME for anchor in anchors) else []
         self._sides, self._ground = [], []
@@ -244,12 +244,6 @@ class _SentenceReader:
             for subject, anchor in itertools.product(self._subjects, anchors):
                 self._claims.deny(subject, anchor, self._denied[0].axis, self._denied[0].sign)
         self._denied = []
-
-    def _add(self, subjects: list[Name], anchors: list[Name], sides: list[Token]) -> None:
-        for subject, anchor in itertools.product(subjects, anchors):
-            if subject != anchor:
-                for side in sides:
-                    self._claims.add(subject, anchor, side.axis, side.sign)
 
     def _close(self) -> None:
         """Ends a clause whose sides found no object: it compares its subjects, or one with the player."""

@@ -17,7 +17,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from judges.state_text.grid_relations import ALL, SOME
-from judges.state_text.vocabulary import FRAME, PLAYER, ObjectVocabulary, words_of
+from judges.state_text.vocabulary import (
+    FRAME,
+    PLAYER,
+    ObjectVocabulary,
+    plain_text,
+    rewriter,
+    spread,
+    word_at,
+    words_of,
+)
 from vlm_envs.responses.numbers import SMALL_NUMBERS, in_digits
 
 TokenKind = Literal["object", "pronoun", "side", "copula", "and", "but", "not", "move", "near", "stop"]
@@ -59,25 +68,20 @@ class Token:
     is_possessive: bool = False
 
 
-_SIDES: dict[str, tuple[int, int]] = {
-    **dict.fromkeys(words_of("above up over north top upper higher upward upwards"), (0, -1)),
-    **dict.fromkeys(words_of("below under underneath beneath down south bottom lower downward downwards"), (0, 1)),
-    **dict.fromkeys(words_of("left west leftward leftwards"), (1, -1)),
-    **dict.fromkeys(words_of("right east rightward rightwards"), (1, 1)),
-}
-_COMPASS = {
-    "northwest": ("north", "west"),
-    "northeast": ("north", "east"),
-    "southwest": ("south", "west"),
-    "southeast": ("south", "east"),
-}
+_SIDES = spread(
+    {
+        "above up over north top upper higher upward upwards": (0, -1),
+        "below under underneath beneath down south bottom lower downward downwards": (0, 1),
+        "left west leftward leftwards": (1, -1),
+        "right east rightward rightwards": (1, 1),
+    }
+)
+_COMPASS = {f"{vertical}{side}": (vertical, side) for vertical in ("north", "south") for side in ("west", "east")}
 _ABSOLUTE = words_of("top upper bottom lower")
 _AFTER_ADVERB_RIGHT = words_of("above below under underneath beneath next at on in beside over by now where")
-_ALIGNED: dict[str, tuple[int, ...]] = {
-    "row": (0,),
-    "column": (1,),
-    **dict.fromkeys(words_of("place position location cell square tile spot coordinate"), (0, 1)),
-}
+_ALIGNED: dict[str, tuple[int, ...]] = spread(
+    {"row": (0,), "column": (1,), "place position location cell square tile spot coordinate": (0, 1)}
+)
 _ALIGNED_ADVERBS = {"horizontally": 0, "vertically": 1}
 _COINCIDE = re.compile(r"(coincid|overlap)(e|es|ed|s|ing|ped|ping)?")
 _DIRECTLY = words_of("directly straight due exactly immediately precisely just right squarely perfectly")
@@ -87,18 +91,31 @@ _ALMOST = words_of("almost nearly practically virtually")
 _BASE_REACH = words_of("reach occupy")
 _CLAUSE_ENDS = words_of(". , ; : ! ? and but while whereas")
 _MAX_CLAUSE_WORDS = 8
-_COPULAS = words_of(
+_COPULAS = (
     "is are be was were been being lies lie sits stands standing located positioned situated placed end ends "
     "ending remain remains stay stays become becomes has"
 )
+_NEGATIONS = words_of("not no never neither nor without none nowhere hardly scarcely barely")
+_SMALL_WORDS = spread(
+    {
+        "it": Token("pronoun"),
+        "its": Token("pronoun", is_possessive=True),
+        "they them both": Token("pronoun", count=SOME),
+        "my your": Token("object", name="player", is_possessive=True),
+        "and , or while whereas": Token("and"),
+        "but instead rather": Token("but"),
+        _COPULAS: Token("copula"),
+        "near next adjacent beside close front behind between around toward towards": Token("near"),
+        ". ; ! ?": Token("stop"),
+        **{word: Token("not", name=word) for word in _NEGATIONS},
+    }
+)
 _ENDS = words_of("end ends ending ended")
 _MOVES = re.compile(r"(mov|push|walk|slid|pull|turn|fac|head)(e|es|ed|ing|s)?|go|goes|going|gone|step(ping|ped)")
-_NEGATIONS = words_of("not no never neither nor without none nowhere hardly scarcely barely")
 _REACH = words_of("reach reaches reached reaching occupy occupies occupied")
 _CONTACT = words_of("on onto at in into inside") | _REACH
 _BE = words_of("is are be was were been being get gets")
 _MODALS = words_of("can could must should may might cannot")
-_NEAR = words_of("near next adjacent beside close front behind between around toward towards")
 _ARTICLES = words_of("the a an this that its his their")
 _NEW = words_of("a an another one other second third fourth")
 _NUMBERS = {word: number for number, word in enumerate(SMALL_NUMBERS)}
@@ -115,14 +132,14 @@ _PAIRS = words_of("both couple pair")
 _WITHIN_PLURAL = words_of("the these those of other more remaining icy dangerous deadly nearby additional visible")
 _DEFINITE = words_of("the these those both")
 _MEMBERS = words_of("one another other")
-_BEFORE_MEMBER_SIDE = words_of("to on at directly straight due exactly")
+_BEFORE_MEMBER = words_of(f"to on at directly straight due exactly {_COPULAS}")
 _UNITS = re.compile(r"(cell|step|square|tile|unit|row|column|block|space|move)s?")
 _WORD = re.compile(r"[a-z]{1,24}'t\b|[a-z]{1,24}|[0-9]{1,9}(?:\.[0-9]{1,9})?|'s?\b|[.,;:!?()]|\n\s*\n|\n\s*[-*]")
 
 
 def tokenize(text: str, vocabulary: ObjectVocabulary) -> list[Token]:
     """Returns the tokens of a text's spatial claims in order, ending with a `stop`; the vocabulary gives the nouns."""
-    words = _WORD.findall(rewrite(in_digits(text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))))
+    words = _WORD.findall(rewrite(in_digits(plain_text(text))))
     tokens: list[Token] = []
     position = 0
     while position < len(words):
@@ -131,20 +148,16 @@ def tokenize(text: str, vocabulary: ObjectVocabulary) -> list[Token]:
     return _unfold_possessives(tokens)
 
 
-def _word_at(words: list[str], position: int) -> str:
-    return words[position] if 0 <= position < len(words) else ""
-
-
 def _read_word(words: list[str], position: int, tokens: list[Token], vocabulary: ObjectVocabulary) -> int:
     """Appends what the word at `position` means; returns how many words that took."""
-    word, following = words[position], _word_at(words, position + 1)
-    if vocabulary.kind_of(word) is not None and not _is_aligned_noun(words, position):
+    word, following = words[position], word_at(words, position + 1)
+    if vocabulary.kind_of(word) is not None and not (word in _ALIGNED and word_at(words, position - 1) == "same"):
         return _read_object(words, position, tokens, vocabulary)
-    if word == "same" and _aligned_axes(following):
+    if word == "same" and following in _ALIGNED:
         return _read_same(words, position, tokens)
     if word in _ALIGNED_ADVERBS:
         tokens.append(Token("side", axis=_ALIGNED_ADVERBS[word]))
-    elif word in _SIDES or word in _COMPASS:
+    elif _is_side(word):
         _read_side(words, position, tokens)
     elif _is_contact(words, position, vocabulary) or _COINCIDE.fullmatch(word):
         tokens.extend(Token("side", axis=axis, is_contact=True) for axis in (0, 1))
@@ -157,20 +170,20 @@ def _read_word(words: list[str], position: int, tokens: list[Token], vocabulary:
 
 def _is_contact(words: list[str], position: int, vocabulary: ObjectVocabulary) -> bool:
     """Returns whether a word puts its subject where its object is: "on the target", "the goal is reached"."""
-    word, before = words[position], _word_at(words, position - 1)
+    word, before = words[position], word_at(words, position - 1)
     is_possible = word in _REACH and not _MODALS.isdisjoint(words[max(0, position - 3) : position])
     if word not in _CONTACT or is_possible or _is_almost(words, position):
         return False
     if word == "reached" and before in _BE:
         return True
     # "to reach the goal" is a purpose, "going to reach the goal" a prediction.
-    is_purpose = word in _REACH and before == "to" and _word_at(words, position - 2) != "going"
+    is_purpose = word in _REACH and before == "to" and word_at(words, position - 2) != "going"
     return not is_purpose and _touches_object(words, position, vocabulary)
 
 
 def _is_almost(words: list[str], position: int) -> bool:
     """Returns whether the clause of a word keeps it from being so yet: "almost at the goal", "about to reach it"."""
-    joins = words[position] in _BASE_REACH and _word_at(words, position - 1) == "and"  # "about to move and reach"
+    joins = words[position] in _BASE_REACH and word_at(words, position - 1) == "and"  # "about to move and reach"
     first = position - 1 - joins
     for back in range(first, max(-1, first - _MAX_CLAUSE_WORDS), -1):
         word, following = words[back], words[back + 1]
@@ -182,43 +195,31 @@ def _is_almost(words: list[str], position: int) -> bool:
 
 
 def _is_member(following: str) -> bool:
-    return following in _COPULAS or following in _SIDES or following in _COMPASS or following in _BEFORE_MEMBER_SIDE
+    return _is_side(following) or following in _BEFORE_MEMBER
+
+
+def _is_side(word: str) -> bool:
+    return word in _SIDES or word in _COMPASS
 
 
 def _small_word(word: str) -> list[Token]:
     if word.endswith("n't"):
         return [Token("copula"), Token("not", name="not")]
-    if word in ("it", "its"):
-        return [Token("pronoun", is_possessive=word == "its")]
-    if word in ("they", "them", "both"):
-        return [Token("pronoun", count=SOME)]
-    if word in ("my", "your"):
-        return [Token("object", name="player", is_possessive=True)]
-    if word in ("and", ",", "or", "while", "whereas"):
-        return [Token("and")]
-    if word in ("but", "instead", "rather"):
-        return [Token("but")]
-    if word in _NEGATIONS:
-        return [Token("not", name=word)]
-    if word in _COPULAS:
-        return [Token("copula")]
-    if word in _NEAR:
-        return [Token("near")]
+    if word in _SMALL_WORDS:
+        return [_SMALL_WORDS[word]]
     if _MOVES.fullmatch(word):
         return [Token("move")]
-    if word in (".", ";", "!", "?") or word.startswith("\n"):
-        return [Token("stop")]
-    return []
+    return [Token("stop")] if word.startswith("\n") else []
 
 
 def _read_object(words: list[str], position: int, tokens: list[Token], vocabulary: ObjectVocabulary) -> int:
-    number = _word_at(words, position + 1)
+    number = word_at(words, position + 1)
     # "the box 2 cells to the left" gives a distance, "box 2" a name.
-    has_index = number.isdigit() and not _UNITS.fullmatch(_word_at(words, position + 2))
+    has_index = number.isdigit() and not _UNITS.fullmatch(word_at(words, position + 2))
     taken = 2 if has_index else 1
     kind = vocabulary.kind_of(words[position]) or FRAME
     is_plural = words[position] not in vocabulary.words and not has_index and kind not in (PLAYER, FRAME)
-    is_new = _word_at(words, position - 1) in _NEW
+    is_new = word_at(words, position - 1) in _NEW
     count, is_definite = 1, False
     if kind not in (PLAYER, FRAME) and not has_index:
         count, is_definite = _number_before(words, position, vocabulary)
@@ -233,7 +234,7 @@ def _read_object(words: list[str], position: int, tokens: list[Token], vocabular
             count=count,
             is_new=is_new,
             is_definite=is_definite and count != 1,
-            is_possessive=_word_at(words, position + taken).startswith("'"),
+            is_possessive=word_at(words, position + taken).startswith("'"),
         )
     )
     return taken
@@ -242,9 +243,9 @@ def _read_object(words: list[str], position: int, tokens: list[Token], vocabular
 def _number_before(words: list[str], position: int, vocabulary: ObjectVocabulary) -> tuple[int, bool]:
     """Returns how many a noun at `position` means, and whether they were mentioned before: (2, True) for "both"."""
     first = _start_of_plural(words, position, vocabulary)
-    between, number = words[first:position], _word_at(words, first - 1)
+    between, number = words[first:position], word_at(words, first - 1)
     is_further = "other" in between or "more" in between
-    is_definite = not is_further and not _DEFINITE.isdisjoint([*between, number, _word_at(words, first - 2)])
+    is_definite = not is_further and not _DEFINITE.isdisjoint([*between, number, word_at(words, first - 2)])
     if number in _NUMBERS or _NUMBER.fullmatch(number):
         return _exact_count(words, first - 1), is_definite
     if number in _UNREAD_NUMBERS:
@@ -271,7 +272,7 @@ def _start_of_plural(words: list[str], position: int, vocabulary: ObjectVocabula
 
 def _is_adjective(word: str, vocabulary: ObjectVocabulary) -> bool:
     """Returns whether a word means nothing to the reader, so that a number before it may count the noun after it."""
-    means_something = _small_word(word) or word in _SIDES or word in _COMPASS or word in _CONTACT
+    means_something = _small_word(word) or _is_side(word) or word in _CONTACT
     is_number = word in _NUMBERS or word in _PAIRS or word in _UNREAD_NUMBERS or word == "all"
     is_name = vocabulary.kind_of(word) is not None or _UNITS.fullmatch(word)
     return word.isalpha() and not (means_something or is_number or is_name or word in _BREAKS_PLURAL)
@@ -279,33 +280,25 @@ def _is_adjective(word: str, vocabulary: ObjectVocabulary) -> bool:
 
 def _exact_count(words: list[str], position: int) -> int:
     """Returns the number at `position`, or 0 for a bound or a range: "fewer than two", "two or three"."""
-    number, before, second = (_word_at(words, position - back) for back in range(3))
+    number, before, second = (word_at(words, position - back) for back in range(3))
     value = int(number) if number.isdigit() else _NUMBERS.get(number, 0)
     other = second if before in _BEFORE_SECOND_NUMBER else before
     is_range = other in _NUMBERS or _NUMBER.fullmatch(other) is not None
     return 0 if before in _BOUNDS or is_range else value
 
 
-def _aligned_axes(word: str) -> tuple[int, ...]:
-    return _ALIGNED.get(word, ())
-
-
-def _is_aligned_noun(words: list[str], position: int) -> bool:
-    return _word_at(words, position - 1) == "same" and bool(_aligned_axes(words[position]))
-
-
 def _read_same(words: list[str], position: int, tokens: list[Token]) -> int:
     """Reads "same row", "same row and column" or "same place"; returns how many words that took."""
-    axes = _aligned_axes(words[position + 1])
-    taken = 2
-    if _word_at(words, position + 2) == "and" and (more := _aligned_axes(_word_at(words, position + 3))):
-        axes, taken = axes + more, 4
+    axes, taken = _ALIGNED[words[position + 1]], 2
+    second = word_at(words, position + 3)
+    if word_at(words, position + 2) == "and" and second in _ALIGNED:
+        axes, taken = axes + _ALIGNED[second], 4
     tokens.extend(Token("side", axis=axis) for axis in axes)
     return taken
 
 
 def _read_side(words: list[str], position: int, tokens: list[Token]) -> None:
-    word, before, following = words[position], _word_at(words, position - 1), _word_at(words, position + 1)
+    word, before, following = words[position], word_at(words, position - 1), word_at(words, position + 1)
     is_adverb = word == "right" and following in _AFTER_ADVERB_RIGHT and before not in _BEFORE_NOUN_RIGHT
     is_end_up = word == "up" and before in _ENDS
     if is_adverb or is_end_up:
@@ -320,19 +313,19 @@ def _read_side(words: list[str], position: int, tokens: list[Token]) -> None:
 def _is_direct(words: list[str], position: int) -> bool:
     """Returns whether "directly" belongs to the side at `position`: "directly below", "directly to the left"."""
     position -= 1
-    while _word_at(words, position) in _BEFORE_SIDE:
+    while word_at(words, position) in _BEFORE_SIDE:
         position -= 1
-    is_noun = _word_at(words, position) == "right" and _word_at(words, position - 1) in _BEFORE_NOUN_RIGHT
-    return _word_at(words, position) in _DIRECTLY and not is_noun
+    is_noun = word_at(words, position) == "right" and word_at(words, position - 1) in _BEFORE_NOUN_RIGHT
+    return word_at(words, position) in _DIRECTLY and not is_noun
 
 
 def _touches_object(words: list[str], position: int, vocabulary: ObjectVocabulary) -> bool:
     """Returns whether the next noun is an object: "on the target", but not "on the left" or "in the player's way"."""
     position += 1
-    if _word_at(words, position) in _ARTICLES:
+    if word_at(words, position) in _ARTICLES:
         position += 1
-    noun_kind = vocabulary.kind_of(_word_at(words, position))
-    after = _word_at(words, position + 1)
+    noun_kind = vocabulary.kind_of(word_at(words, position))
+    after = word_at(words, position + 1)
     return noun_kind not in (None, FRAME) and not after.startswith("'") and after not in _SIDES
 
 
@@ -357,25 +350,19 @@ _ARTICLE = r"(?:the|a|an|this|that)"
 _END = r"(?=\s{0,3}(?:[.,;!?)]|and\b|but\b|\n|$))"
 _TO_THE = r"(?:(?:to|on|at) )?(?:the )?"
 
-_REWRITES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\bon top of\b"), "on"),
-    # The object's place stands for the object.
-    (re.compile(rf"\b({_AT_OR_TO}) (?:{_ARTICLE} )?(?:exact |very |same |current )?{_PLACE} of\b"), r"\1"),
-    (
-        re.compile(rf"\b({_AT_OR_TO}) ((?:{_ARTICLE} )?[a-z]{{1,20}}\d{{0,3}})'s? (?:exact |current )?{_PLACE}\b"),
-        r"\1 \2",
-    ),
-    (re.compile(rf"\b({_AT_OR_TO}) (?:my|your|our) (?:exact |current )?{_PLACE}\b"), r"\1 me"),
-    (
-        re.compile(
-            rf"\bwhere ((?:{_ARTICLE} )?[a-z]{{1,20}}(?: ?\d{{1,3}})?) (?:is|was|lies|sits|stands|will be)"
-            rf"(?: located| now| currently)?{_END}"
-        ),
-        r"at \1",
-    ),
-    (re.compile(rf"\bwhere (?:i am|you are|we are){_END}"), "at me"),
-    # Arriving is being there.
-    (re.compile(rf"\b(?:get|gets|got|come|comes|came|make it|makes it) (?:back )?to (?={_ARTICLE} )"), "reach "),
+_rewrite_phrases = rewriter(
+    {
+        r"\bon top of\b": "on",
+        # The object's place stands for the object.
+        rf"\b({_AT_OR_TO}) (?:{_ARTICLE} )?(?:exact |very |same |current )?{_PLACE} of\b": r"\1",
+        rf"\b({_AT_OR_TO}) ((?:{_ARTICLE} )?[a-z]{{1,20}}\d{{0,3}})'s? (?:exact |current )?{_PLACE}\b": r"\1 \2",
+        rf"\b({_AT_OR_TO}) (?:my|your|our) (?:exact |current )?{_PLACE}\b": r"\1 me",
+        rf"\bwhere ((?:{_ARTICLE} )?[a-z]{{1,20}}(?: ?\d{{1,3}})?) (?:is|was|lies|sits|stands|will be)"
+        rf"(?: located| now| currently)?{_END}": r"at \1",
+        rf"\bwhere (?:i am|you are|we are){_END}": "at me",
+        # Arriving is being there.
+        rf"\b(?:get|gets|got|come|comes|came|make it|makes it) (?:back )?to (?={_ARTICLE} )": "reach ",
+    }
 )
 _NEITHER = re.compile(
     rf"\bneither {_TO_THE}(above|below|left|right)(?: side)?,? nor {_TO_THE}(above|below|left|right)\b"
@@ -388,6 +375,4 @@ _SAME_LINE = {
 
 def rewrite(text: str) -> str:
     """Returns lower-case text with those phrases rewritten."""
-    for pattern, replacement in _REWRITES:
-        text = pattern.sub(replacement, text)
-    return _NEITHER.sub(lambda match: _SAME_LINE.get(frozenset(match.groups()), match[0]), text)
+    return _NEITHER.sub(lambda match: _SAME_LINE.get(frozenset(match.groups()), match[0]), _rewrite_phrases(text))

@@ -14,21 +14,25 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from judges.state_text.tally import Tally
+from judges.state_text.tally import Tally, best_matching
 from judges.state_text.vocabulary import PLAYER, Cell, ObjectVocabulary, cells_at
 
 Name = tuple[str, int]
 """An object as a text tells it apart: its kind and the order in which the text introduced it."""
 
-Sides = tuple[set[int], set[int]]
-"""Signs claimed for an object against another: vertical (-1 above) and horizontal (-1 left); 0 is aligned."""
+Sides = dict[tuple[Name, int], set[int]]
+"""Signs claimed for an object against others, by the other and the axis: 0 vertical, 1 horizontal.
+
+The signs are -1 for above or left, 1 for below or right, and 0 for aligned.
+"""
 
 THE_PLAYER: Name = (PLAYER, 0)
 SOME, ALL = -1, -2
@@ -40,7 +44,7 @@ _CountMatrix = npt.NDArray[np.int64]
 
 Pairing = dict[Name, Cell]
 
-CellsByKind = dict[str, set[Cell]]
+CellsByKind = defaultdict[str, set[Cell]]
 
 # A key is a whole word, with or without quotes; four digits bound the integers that are converted.
 _KEY = re.compile(r"\b([a-z_]{1,40})[0-9]{0,3}[\"']?\s{0,20}[:=]")
@@ -61,9 +65,9 @@ class RelationClaims:
     """
 
     vocabulary: ObjectVocabulary
-    by_object: dict[Name, dict[Name, Sides]] = field(default_factory=dict)
+    by_object: dict[Name, Sides] = field(default_factory=dict)
     counts: dict[Name, int] = field(default_factory=dict)
-    denied: dict[Name, dict[Name, Sides]] = field(default_factory=dict)
+    denied: dict[Name, Sides] = field(default_factory=dict)
     num_excess: dict[str, int] = field(default_factory=dict)
 
     def add(self, subject: Name, anchor: Name, axis: int, sign: int) -> None:
@@ -75,18 +79,16 @@ class RelationClaims:
         if subject not in self.counts and anchor not in self.counts:
             self._note(self.denied, subject, anchor, axis, sign)
 
-    def _note(self, noted: dict[Name, dict[Name, Sides]], subject: Name, anchor: Name, axis: int, sign: int) -> None:
+    def _note(self, noted: dict[Name, Sides], subject: Name, anchor: Name, axis: int, sign: int) -> None:
         if self.vocabulary.is_scored(anchor[0], subject[0]):
             subject, anchor, sign = anchor, subject, -sign
         elif not self.vocabulary.is_scored(subject[0], anchor[0]):
             return
-        noted.setdefault(subject, {}).setdefault(anchor, (set(), set()))[axis].add(sign)
+        noted.setdefault(subject, {}).setdefault((anchor, axis), set()).add(sign)
 
     def take_member(self, group: Name, member: Name) -> None:
         """Turns one object of a group into one by itself; a group without a number has no others left then."""
-        self.by_object |= {
-            member: {anchor: (set(sides[0]), set(sides[1])) for anchor, sides in self.by_object.get(group, {}).items()}
-        }
+        self.by_object[member] = {place: set(signs) for place, signs in self.by_object.get(group, {}).items()}
         self.counts[group] = max(0, self.counts.get(group, 0) - 1)
 
     def expanded(self, cells: Mapping[str, tuple[Cell, ...]]) -> RelationClaims:
@@ -97,7 +99,7 @@ class RelationClaims:
         """
         if not self.counts:
             return self
-        names = set(self.by_object).union(*self.by_object.values(), self.counts)
+        names = self._names() | self.counts.keys()
         expanded = RelationClaims(self.vocabulary)
         copies: dict[Name, list[Name]] = {}
         num_named: dict[str, int] = {}
@@ -107,12 +109,14 @@ class RelationClaims:
             copies[name] = [(name[0], start + copy) for copy in range(count)] if name != THE_PLAYER else [name]
             num_named[name[0]] = start + count
             if count == 1 and self.counts.get(name) == SOME:
-                num_facts = sum(len(signs) for sides in self.by_object[name].values() for signs in sides)
+                num_facts = _num_facts(self.by_object[name])
                 expanded.num_excess[name[0]] = expanded.num_excess.get(name[0], 0) + num_facts
-        for subject, anchors in self.by_object.items():
+        for subject, sides in self.by_object.items():
             for copy in copies[subject]:
                 expanded.by_object[copy] = {
-                    anchor_copy: sides for anchor, sides in anchors.items() for anchor_copy in copies[anchor]
+                    (anchor_copy, axis): signs
+                    for (anchor, axis), signs in sides.items()
+                    for anchor_copy in copies[anchor]
                 }
         return expanded
 
@@ -123,31 +127,36 @@ class RelationClaims:
             return len(cells[name[0]])
         if count != SOME:
             return min(count, _MAX_COUNT)
-        sides = self.by_object.get(name, {}).get(THE_PLAYER, (set(), set()))
-        num_sides = sum(map(len, sides))
+        sides = {place: signs for place, signs in self.by_object.get(name, {}).items() if place[0] == THE_PLAYER}
+        num_sides = _num_facts(sides)
         player = {THE_PLAYER: cells[PLAYER][0]}
-        num_lying = sum(_correct_sides({THE_PLAYER: sides}, cell, player).said == num_sides for cell in cells[name[0]])
+        num_lying = sum(_correct_sides(sides, cell, player).said == num_sides for cell in cells[name[0]])
         return num_lying if num_sides and num_lying else 2
 
-    def num_denied_wrongly(self, cells: Mapping[str, tuple[Cell, ...]]) -> dict[str, int]:
+    def num_denied_wrongly(self, cells: Mapping[str, tuple[Cell, ...]]) -> Counter[str]:
         """Returns, for each kind, how many true sides are denied of objects that are the only ones of their kind."""
-        numbers: dict[str, int] = {}
-        for subject, anchors in self.denied.items():
-            for anchor, sides in anchors.items():
+        numbers: Counter[str] = Counter()
+        for subject, sides in self.denied.items():
+            for (anchor, axis), signs in sides.items():
                 if subject in self.by_object and len(cells[subject[0]]) == len(cells[anchor[0]]) == 1:
                     (cell,), (origin,) = cells[subject[0]], cells[anchor[0]]
-                    wrong = sum(_sign(cell[axis] - origin[axis]) in sides[axis] for axis in (0, 1))
-                    numbers[subject[0]] = numbers.get(subject[0], 0) + wrong
+                    numbers[subject[0]] += _sign(cell[axis] - origin[axis]) in signs
         return numbers
 
-    def of_kind(self, kind: str) -> list[dict[Name, Sides]]:
+    def of_kind(self, kind: str) -> list[Sides]:
         """Returns what is claimed of each object of a kind, in the order of their introduction."""
         return [self.by_object[name] for name in sorted(self.by_object) if name[0] == kind]
 
     def names_of_kind(self, kind: str) -> list[Name]:
         """Returns every object of a kind that is named, on either side of a relation."""
-        anchors = (anchor for sides in self.by_object.values() for anchor in sides)
-        return sorted({name for name in itertools.chain(self.by_object, anchors) if name[0] == kind})
+        return sorted(name for name in self._names() if name[0] == kind)
+
+    def _names(self) -> set[Name]:
+        return {*self.by_object, *(anchor for sides in self.by_object.values() for anchor, _ in sides)}
+
+
+def _num_facts(sides: Sides) -> int:
+    return sum(map(len, sides.values()))
 
 
 def tally_relations(claims: RelationClaims, state: Mapping[str, Any], vocabulary: ObjectVocabulary) -> dict[str, Tally]:
@@ -180,9 +189,7 @@ def tally_relations(claims: RelationClaims, state: Mapping[str, Any], vocabulary
     num_true, num_claimed, share = {}, {}, {}
     for c in vocabulary.categories:
         num_true[c.name] = 2 * len(cells[c.kind]) * sum(len(cells[anchor]) for anchor in c.relative_to)
-        num_claimed[c.name] = sum(
-            len(signs) for sides in claims.of_kind(c.kind) for pair in sides.values() for signs in pair
-        ) + num_denied.get(c.kind, 0)
+        num_claimed[c.name] = sum(map(_num_facts, claims.of_kind(c.kind))) + num_denied[c.kind]
         share[c.name] = c.weight / max(1, num_true[c.name] + num_claimed[c.name])
     pairings = _pairings(claims, cells, vocabulary)
     counts = (_num_correct(claims, cells, vocabulary, pairing) for pairing in pairings)
@@ -213,23 +220,17 @@ def _pairings(
     anchor_kinds = sorted({kind for c in vocabulary.categories for kind in c.relative_to} - {PLAYER})
     choices = [list(_assignments(claims, kind, cells)) for kind in anchor_kinds]
     for chosen in itertools.product(*choices):
-        pairing: Pairing = {THE_PLAYER: cells[PLAYER][0]}
-        for part in chosen:
-            pairing.update(part)
-        yield pairing
+        yield dict(itertools.chain([(THE_PLAYER, cells[PLAYER][0])], *(part.items() for part in chosen)))
 
 
 def _assignments(claims: RelationClaims, kind: str, cells: Mapping[str, tuple[Cell, ...]]) -> Iterator[Pairing]:
     names, real = claims.names_of_kind(kind), cells[kind]
     fewer, more = sorted((len(names), len(real)))
     if math.perm(more, fewer) > _MAX_PAIRINGS:
-        from scipy.optimize import linear_sum_assignment  # Rare, and slow to import.
-
         pairing = {THE_PLAYER: cells[PLAYER][0]}
         matrix = _correct_matrix([claims.by_object.get(name, {}) for name in names], real, pairing)
-        rows, columns = linear_sum_assignment(matrix, maximize=True)
         yield dict(zip(names, real, strict=False))
-        yield {names[row]: real[column] for row, column in zip(rows, columns, strict=True)}
+        yield {names[row]: real[column] for row, column in best_matching(matrix)}
     elif len(names) <= len(real):
         for order in itertools.permutations(real, len(names)):
             yield dict(zip(names, order, strict=True))
@@ -243,14 +244,12 @@ def _num_correct(
 ) -> dict[str, _Correct]:
     counts = {}
     for category in vocabulary.categories:
-        referred_to = any(category.kind in other.relative_to for other in vocabulary.categories)
-        if referred_to:
-            named = (
+        if any(category.kind in other.relative_to for other in vocabulary.categories):
+            counts[category.name] = _total(
                 _correct_sides(claims.by_object.get(name, {}), cell, pairing)
                 for name, cell in pairing.items()
                 if name[0] == category.kind
             )
-            counts[category.name] = _total(named)
         else:
             counts[category.name] = _best_total(claims.of_kind(category.kind), cells[category.kind], pairing)
     return counts
@@ -263,36 +262,33 @@ def _total(counts: Iterable[_Correct]) -> _Correct:
     return _Correct(said, unsaid)
 
 
-def _correct_matrix(claimed: list[dict[Name, Sides]], real: tuple[Cell, ...], pairing: Pairing) -> _CountMatrix:
+def _correct_matrix(claimed: list[Sides], real: tuple[Cell, ...], pairing: Pairing) -> _CountMatrix:
     """Returns the correct facts of each named object if it were each real one: int [num_named, num_real]."""
     counts = [[sum(_correct_sides(sides, cell, pairing)) for cell in real] for sides in claimed]
     return np.array(counts, dtype=np.int64).reshape(len(claimed), len(real))
 
 
-def _best_total(claimed: list[dict[Name, Sides]], real: tuple[Cell, ...], pairing: Pairing) -> _Correct:
+def _best_total(claimed: list[Sides], real: tuple[Cell, ...], pairing: Pairing) -> _Correct:
     """Returns the right facts of the named objects, each paired with a real one of its own as well as can be."""
     if not claimed or not real:
         return _Correct(0, 0)
     matrix = _correct_matrix(claimed, real, pairing)
-    if min(matrix.shape) == 1:
-        # One row or column needs no assignment, and this is the usual case on the training path.
-        pairs = [np.unravel_index(int(matrix.argmax()), matrix.shape)]
-    else:
-        from scipy.optimize import linear_sum_assignment  # Not the usual case, and slow to import.
-
-        pairs = list(zip(*linear_sum_assignment(matrix, maximize=True), strict=True))
+    # One row or column needs no assignment, and this is the usual case on the training path.
+    is_single = min(matrix.shape) == 1
+    pairs = [divmod(int(matrix.argmax()), len(real))] if is_single else best_matching(matrix)
     return _total(_correct_sides(claimed[row], real[column], pairing) for row, column in pairs)
 
 
-def _correct_sides(sides: dict[Name, Sides], cell: Cell, pairing: Pairing) -> _Correct:
+def _correct_sides(sides: Sides, cell: Cell, pairing: Pairing) -> _Correct:
     said, unsaid = 0, 0
-    for anchor, signs in sides.items():
+    for (anchor, axis), signs in sides.items():
         if anchor in pairing:
-            true = [_sign(cell[axis] - pairing[anchor][axis]) for axis in (0, 1)]
-            right = [signs[axis] == {true[axis]} for axis in (0, 1)]
-            said += sum(right)
-            # A side implies that the other axis is aligned; being in one row implies nothing about the column.
-            unsaid += any(right[axis] and true[axis] and not signs[1 - axis] and not true[1 - axis] for axis in (0, 1))
+            true, other = _sign(cell[axis] - pairing[anchor][axis]), 1 - axis
+            if signs == {true}:
+                said += 1
+                # A side implies that the other axis is aligned; being in one row implies nothing about the column.
+                is_aligned = cell[other] == pairing[anchor][other]
+                unsaid += bool(true) and is_aligned and (anchor, other) not in sides
     return _Correct(said, unsaid)
 
 
@@ -311,14 +307,14 @@ def read_structured(text: str, vocabulary: ObjectVocabulary) -> CellsByKind:
         Every cell claimed for each kind, over the whole text.
     """
     text = text.lower()
-    claims: CellsByKind = {}
+    claims: CellsByKind = defaultdict(set)
     keys = list(_KEY.finditer(text))
     ends = [*(key.start() for key in keys), len(text)][1:]
     for key, end in zip(keys, ends, strict=True):
         kind = vocabulary.kind_of(re.sub(r"_?(positions?|pos|coordinates?)$", "", key[1]))
         if kind is not None:
             cells = _CELL.finditer(text, key.end(), end)
-            claims.setdefault(kind, set()).update((int(cell[1]), int(cell[2])) for cell in cells)
+            claims[kind].update((int(cell[1]), int(cell[2])) for cell in cells)
     return claims
 
 
@@ -332,15 +328,15 @@ def read_symbolic(text: str, vocabulary: ObjectVocabulary) -> CellsByKind:
     Returns:
         Every cell claimed for each kind; a second grid's rows count from zero again.
     """
-    claims: CellsByKind = {}
+    claims: CellsByKind = defaultdict(set)
     for row, line in _grid_rows(text.replace("\\n", "\n"), vocabulary.symbols):
         for column, symbol in enumerate(line):
             for kind in vocabulary.symbols[symbol]:
-                claims.setdefault(kind, set()).add((row, column))
+                claims[kind].add((row, column))
     return claims
 
 
-def _grid_rows(text: str, symbols: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[int, str]]:
+def _grid_rows(text: str, symbols: Mapping[str, Sequence[str]]) -> Iterator[tuple[int, str]]:
     row = 0
     for line in text.split("\n"):
         symbols_only = line.translate(_DECORATION)
@@ -367,12 +363,10 @@ def tally_cells(claims: CellsByKind, state: Mapping[str, Any], vocabulary: Objec
     Raises:
         ConfigError: The state is another world's.
     """
-    true_player = set(cells_at(state, "player_position"))
-    players = claims.get(PLAYER, set())
+    true_player, players = set(cells_at(state, "player_position")), claims[PLAYER]
     tallies = {}
     for category in vocabulary.categories:
-        true_cells = set(cells_at(state, category.state_key))
-        claimed_cells = claims.get(category.kind, set())
+        true_cells, claimed_cells = set(cells_at(state, category.state_key)), claims[category.kind]
         tallies[category.name] = Tally(
             num_correct=len(true_cells & claimed_cells) + int(players == true_player),
             num_claimed=len(claimed_cells) + len(players),

@@ -23,28 +23,31 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
 
 from judges.state_text.tally import Part, Tally
-from judges.state_text.vocabulary import LENGTH, TRIPLE, first_number, length_m, position, words_of
-from vlm_envs.errors import ConfigError
+from judges.state_text.vocabulary import LENGTH, TRIPLE, first_number, lengths_m, plain_text, position, spread, words_of
 from vlm_envs.responses.formats import Representation
+from vlm_envs.validation import require, require_at_least
 
 Name = frozenset[str]
 """A thing's words in any order, such as {"red", "cube"}; synonyms are replaced and plurals undone."""
 
 CUBE, TARGET, DRAWER, OPEN = "cube", "target", "drawer", "open"
 
-_NOUNS = {
-    **dict.fromkeys(words_of("cube block box"), CUBE),
-    **dict.fromkeys(words_of("target goal region disc disk circle zone area"), TARGET),
-    **dict.fromkeys(words_of("drawer"), DRAWER),
-    **dict.fromkeys(words_of("handle knob"), "handle"),
-    **dict.fromkeys(words_of("cabinet gripper arm robot ball sphere peg apple bowl"), "other"),
-}
+_NOUNS = spread(
+    {
+        "cube block box": CUBE,
+        "target goal region disc disk circle zone area": TARGET,
+        "drawer": DRAWER,
+        "handle knob": "handle",
+        "cabinet gripper arm robot ball sphere peg apple bowl": "other",
+    }
+)
 PARTS = words_of("inside interior")
 """Words that are names only of a part of what they follow: "the drawer inside"."""
 
@@ -110,10 +113,12 @@ _MM_PER_M = 1000.0
 def read_metric_text(text: str) -> list[MetricClaim]:
     """Returns the positions, and how far a drawer stands open, that a text claims, in order; no text raises."""
     reader = _Reader()
-    plain = text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").replace("_", " ")
-    for token in _TOKEN.findall(plain):
+    for token in _TOKEN.findall(plain_text(text).replace("_", " ")):
         reader.read(token)
     return reader.claims
+
+
+_Thing = TypeVar("_Thing")
 
 
 class _Reader:
@@ -159,7 +164,7 @@ class _Reader:
         elif _TRIPLE.fullmatch(token):
             self._read_position(position(token))
         elif _LENGTH.fullmatch(token):
-            self._read_opening(_MM_PER_M * length_m(token))
+            self._read_opening(_MM_PER_M * lengths_m(token)[0])
         elif token in _SHUT:
             self._read_opening(0.0)
         elif token in _COPULAS or token.endswith("n't"):
@@ -202,20 +207,15 @@ class _Reader:
     def _read_spots(self, spots: list[Name]) -> None:
         """Reads that the subjects lie at targets, in their order, or all at one."""
         is_near = self._preposition in _NEAR
-        if len(spots) != len(self._subjects):
-            spots = spots[:1] * len(self._subjects)
         if not self._is_acting and not self._is_negated:
-            for name, spot in zip(self._subjects, spots, strict=True):
-                self.claims.append(MetricClaim(name, spot=spot, is_near=is_near))
-                self._spotted = self.claims[-1]
+            for name, spot in _paired(self._subjects, spots):
+                self._spotted = MetricClaim(name, spot=spot, is_near=is_near)
+                self.claims.append(self._spotted)
         self._preposition = ""
 
     def _end_wait(self, names: list[Name]) -> None:
         """Gives the positions that came first to the things they are of."""
-        if len(names) != len(self._waiting):
-            names = names[:1] * len(self._waiting)
-        for name, value in zip(names, self._waiting, strict=True):
-            self.claims.append(MetricClaim(name, value))
+        self.claims += [MetricClaim(name, value) for value, name in _paired(self._waiting, names)]
         self._waiting, self._last, self._named = [], None, []
 
     def _read_action(self, word: str) -> None:
@@ -245,6 +245,11 @@ class _Reader:
         is_drawer = [*self._subjects, *self._named][:1] == [_DRAWER]
         if is_drawer and not self._is_acting and not self._is_negated:
             self.claims.append(MetricClaim(_OPENING, (length_mm,)))
+
+
+def _paired(things: list[_Thing], names: list[Name]) -> Iterator[tuple[_Thing, Name]]:
+    """Returns things with their names, or with the first name where there are not as many."""
+    return zip(things, names if len(names) == len(things) else names[:1] * len(things), strict=True)
 
 
 # A key has two letters or more: x, y and z are coordinates. Words before it may belong to it: `red cube: (…)`.
@@ -299,8 +304,7 @@ class MetricRules:
 
     def __post_init__(self) -> None:
         """Refuses a tolerance that nothing could meet."""
-        if not self.tolerance_mm >= 0.0:
-            raise ConfigError(f"tolerance_mm must be at least 0, got {self.tolerance_mm}.")
+        require_at_least(self, 0, "tolerance_mm")
 
     def parts(self, text: str, representation: Representation, state: Mapping[str, Any]) -> tuple[Part, ...]:
         """Returns how a text compares with a state; see `judges.state_text.exact_judge.StateTextRules.parts`."""
@@ -322,14 +326,14 @@ class MetricRules:
 
     def _tally(self, claims: Sequence[MetricClaim], category: _Truth, truth: _Truth) -> Tally:
         """Returns the counts of one category; claims about things that are not there are claimed and wrong."""
-        by_name: dict[Name | None, set[MetricClaim]] = {}
+        by_name: defaultdict[Name | None, set[MetricClaim]] = defaultdict(set)
         for claim in claims:
-            by_name.setdefault(_meant(claim.name, category), set()).add(claim)
+            by_name[_meant(claim.name, category)].add(claim)
         tallies = [
-            Tally.of_one_fact(self._is_right(claim, actual, truth) for claim in by_name.get(name, ()))
+            Tally.of_one_fact(self._is_right(claim, actual, truth) for claim in by_name[name])
             for name, actual in category.items()
         ]
-        unknown = {(claim.name, claim.value, claim.spot) for claim in by_name.get(None, ())}
+        unknown = {(claim.name, claim.value, claim.spot) for claim in by_name[None]}
         return Tally(
             num_correct=sum(tally.num_correct for tally in tallies),
             num_claimed=sum(tally.num_claimed for tally in tallies) + len(unknown),
@@ -374,8 +378,8 @@ def _truth_of(state: Mapping[str, Any]) -> dict[Name, tuple[float, ...]]:
             truth[name_of_key(key)] = tuple(map(float, value))
         elif key.endswith("_mm") and isinstance(value, Real):
             truth[name_of_key(key)] = (float(value),)
-    if not truth:
-        raise ConfigError(
-            f"Expected a state with positions in mm, got the keys {sorted(state)}. Is this another world's state?"
-        )
+    require(
+        bool(truth),
+        f"Expected a state with positions in mm, got the keys {sorted(state)}. Is this another world's state?",
+    )
     return truth

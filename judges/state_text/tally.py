@@ -5,6 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
+
+def best_matching(gains: npt.NDArray[np.float64] | npt.NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Returns pairs of rows and columns, each in one pair at most, with the highest sum of gains."""
+    from scipy.optimize import linear_sum_assignment  # Slow to import; a command line need not wait for it.
+
+    rows, columns = linear_sum_assignment(gains, maximize=True)
+    return list(zip(rows.tolist(), columns.tolist(), strict=True))
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tally:
@@ -60,7 +71,7 @@ class Tally:
         return f"{self.num_correct} right of {self.num_claimed} claimed, {self.num_true} true"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Part:
     """One category's share in the score of a text.
 

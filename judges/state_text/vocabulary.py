@@ -1,18 +1,23 @@
 """What there is to be right about in each world, its objects' names, and numbers as models write them.
 
-A vocabulary is data. A new grid world is one more entry of `VOCABULARIES`; the readers and the scoring follow
-from it.
+Vocabularies are data, in `vocabulary.toml`. A new grid world is one more entry of it; the readers and the
+scoring follow from that.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
-from vlm_envs.errors import ConfigError
+from vlm_envs.responses.numbers import SMALL_NUMBERS
+from vlm_envs.validation import require
+
+_Meaning = TypeVar("_Meaning")
 
 Cell = tuple[int, int]
 """(row, column), counted from zero at the top left."""
@@ -44,11 +49,27 @@ TRIPLE = rf"{_BRACKETED}|{_LABELED}|{_BARE}"
 _NUMBER = re.compile(NUMBER)
 _LABEL = re.compile(r"\b[xyz]\b")
 _LENGTH = re.compile(rf"({NUMBER})[ -]?({_UNIT})?")
-_NUMBER_WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9}
-_NUMBER_WORD = re.compile(rf"\b({'|'.join(_NUMBER_WORDS)})(?=[ -]{_UNIT})")
+_NUMBER_WORD = re.compile(rf"\b({'|'.join(SMALL_NUMBERS[1:10])})(?=[ -]{_UNIT})")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+def words_of(line: str) -> frozenset[str]:
+    """Returns a vocabulary written as one line of words."""
+    return frozenset(line.split())
+
+
+def spread(meanings: Mapping[str, _Meaning]) -> dict[str, _Meaning]:
+    """Returns the meaning of each word, given the meaning of each line of words."""
+    return {word: meaning for line, meaning in meanings.items() for word in line.split()}
+
+
+def singulars(word: str) -> tuple[str, ...]:
+    """Returns a lower-case word and what it would be the plural of."""
+    # Shorter words are never plurals here, and "is" would be one of "i".
+    stems = (word.removesuffix("s"), word.removesuffix("es")) if len(word) > 3 and word.endswith("s") else ()
+    return (word, *stems)
+
+
+@dataclass(frozen=True, slots=True)
 class Category:
     """One part of a state's score: every object of one kind.
 
@@ -65,7 +86,7 @@ class Category:
     kind: str
     state_key: str
     weight: float
-    relative_to: tuple[str, ...] = (PLAYER,)
+    relative_to: Sequence[str] = (PLAYER,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,93 +101,62 @@ class ObjectVocabulary:
 
     categories: tuple[Category, ...]
     words: Mapping[str, str]
-    symbols: Mapping[str, tuple[str, ...]]
+    symbols: Mapping[str, Sequence[str]]
 
     def __post_init__(self) -> None:
         """Checks that the weights are shares of one whole and that references point backwards."""
         total = sum(category.weight for category in self.categories)
-        if abs(total - 1.0) > 1e-9:
-            raise ConfigError(f"Category weights must sum to 1, they sum to {total}. Rescale them.")
+        require(abs(total - 1.0) <= 1e-9, f"Category weights must sum to 1, they sum to {total}. Rescale them.")
         known = {PLAYER}
         for category in self.categories:
-            if not known.issuperset(category.relative_to):
-                raise ConfigError(
-                    f"{category.name!r} is relative to {category.relative_to}, of which only "
-                    f"{sorted(known)} are defined before it. Reorder the categories."
-                )
+            require(known.issuperset(category.relative_to), f"{category} precedes its anchors. Reorder the categories.")
             known.add(category.kind)
 
     def kind_of(self, word: str) -> str | None:
         """Returns the kind that a lower-case word names, singular or plural, or None."""
-        if word in self.words:
-            return self.words[word]
-        # Shorter words are never plurals here, and "is" would be one of "i".
-        stems = (word.removesuffix("s"), word.removesuffix("es")) if len(word) > 3 else ()
-        return next((self.words[stem] for stem in stems if stem in self.words), None)
+        return next((self.words[stem] for stem in singulars(word) if stem in self.words), None)
 
     def is_scored(self, subject: str, anchor: str) -> bool:
         """Returns whether "subject is … of anchor" is a fact of this vocabulary (its inverse is then one too)."""
         return any(c.kind == subject and anchor in c.relative_to for c in self.categories)
 
 
-def words_of(line: str) -> frozenset[str]:
-    """Returns a vocabulary written as one line of words."""
-    return frozenset(line.split())
+def word_at(words: Sequence[str], position: int) -> str:
+    """Returns a word by its position; an empty one outside of the words."""
+    return words[position] if 0 <= position < len(words) else ""
 
 
-_PLAYER_WORDS = dict.fromkeys(words_of("player agent character elf you i me robot worker"), PLAYER)
-_FRAME_WORDS = dict.fromkeys(
-    words_of(
-        "grid map board room image picture screen lake corner wall edge center centre border frame vocabulary "
-        "puzzle maze floor"
-    ),
-    FRAME,
-)
-_TARGET_WORDS = dict.fromkeys(words_of("target goal destination"), "target")
+def rewriter(replacements: Mapping[str, str]) -> Callable[[str], str]:
+    """Returns a function that replaces patterns in a text, one after the other."""
+    compiled = [(re.compile(pattern), replacement) for pattern, replacement in replacements.items()]
 
-VOCABULARIES: dict[str, ObjectVocabulary] = {
-    "Sokoban": ObjectVocabulary(
-        categories=(
-            Category(name="box", kind="box", state_key="box_positions", weight=0.5),
-            Category(
-                name="target",
-                kind="target",
-                state_key="target_positions",
-                weight=0.5,
-                relative_to=(PLAYER, "box"),
-            ),
-        ),
-        words=_PLAYER_WORDS | _FRAME_WORDS | _TARGET_WORDS | dict.fromkeys(words_of("box crate block"), "box"),
-        symbols={
-            "#": (),
-            "_": (),
-            "O": ("target",),
-            "X": ("box",),
-            "P": (PLAYER,),
-            "*": ("box", "target"),
-            "S": (PLAYER, "target"),
-        },
-    ),
-    "FrozenLake": ObjectVocabulary(
-        categories=(
-            Category(name="goal", kind="target", state_key="target_position", weight=0.7),
-            Category(name="holes", kind="hole", state_key="hole_positions", weight=0.3),
-        ),
-        words=_PLAYER_WORDS
-        | _FRAME_WORDS
-        | _TARGET_WORDS
-        | dict.fromkeys(words_of("gift present flag"), "target")
-        | dict.fromkeys(words_of("hole pit"), "hole"),
-        symbols={
-            "_": (),
-            "O": ("hole",),
-            "G": ("target",),
-            "P": (PLAYER,),
-            "X": (PLAYER, "hole"),
-            "*": (PLAYER, "target"),
-        },
-    ),
-}
+    def rewrite(text: str) -> str:
+        for pattern, replacement in compiled:
+            text = pattern.sub(replacement, text)
+        return text
+
+    return rewrite
+
+
+def load_table(module: str) -> dict[str, Any]:
+    """Returns the TOML file beside a module, by the module's `__file__`."""
+    return tomllib.loads(Path(module).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+def _vocabularies() -> dict[str, ObjectVocabulary]:
+    worlds = load_table(__file__)
+    shared = worlds.pop("shared_words")
+    return {
+        name: ObjectVocabulary(
+            categories=tuple(Category(**category) for category in world["categories"]),
+            words=spread(shared | world["words"]),
+            symbols=world["symbols"],
+        )
+        for name, world in worlds.items()
+    }
+
+
+VOCABULARIES = _vocabularies()
 
 
 def world_name(world: str) -> str:
@@ -184,18 +174,22 @@ def cells_at(state: Mapping[str, Any], key: str) -> tuple[Cell, ...]:
     Raises:
         ConfigError: The state has no such entry; it belongs to another world.
     """
-    if key not in state:
-        raise ConfigError(
-            f"Expected a state with {key!r}, got the keys {sorted(state)}. Is this another world's state?"
-        )
+    require(
+        key in state, f"Expected a state with {key!r}, got the keys {sorted(state)}. Is this another world's state?"
+    )
     value = state[key]
     cells = [value] if len(value) == 2 and not hasattr(value[0], "__len__") else value
     return tuple((int(row), int(column)) for row, column in cells)
 
 
+def plain_text(text: str) -> str:
+    """Returns a text in lower case with straight apostrophes."""
+    return text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+
+
 def spell_digits(text: str) -> str:
     """Returns a text with number words before a unit of length as digits: `2 meters` for `two meters`."""
-    return _NUMBER_WORD.sub(lambda match: str(_NUMBER_WORDS[match[1]]), text)
+    return _NUMBER_WORD.sub(lambda match: str(SMALL_NUMBERS.index(match[1])), text)
 
 
 def first_number(text: str) -> float | None:
@@ -204,17 +198,9 @@ def first_number(text: str) -> float | None:
     return float(match[0]) if match else None
 
 
-def first_length_m(text: str) -> float | None:
-    """Returns the first length in lower-case text, in metres unless a unit says otherwise; None without one."""
-    match = _LENGTH.search(text)
-    return float(match[1]) * _UNITS_M[(match[2] or "m").removesuffix("s")] if match else None
-
-
-def length_m(text: str) -> float:
-    """Returns what `LENGTH` matched, in metres."""
-    length = first_length_m(text)
-    assert length is not None, "every length has a number"
-    return length
+def lengths_m(text: str) -> list[float]:
+    """Returns the lengths in lower-case text, in meters unless a unit says otherwise."""
+    return [float(number) * _UNITS_M[(unit or "m").removesuffix("s")] for number, unit in _LENGTH.findall(text)]
 
 
 def position(text: str) -> tuple[float, float, float]:

@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from agents.vllm import keeper
+from tests.vllm import keeper
 
 CHECKOUT = Path(__file__).parents[2]
 PYTHON = CHECKOUT / ".venv-vllm" / "bin" / "python"

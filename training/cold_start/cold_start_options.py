@@ -12,10 +12,9 @@ from training.checkpoints.checkpoint_files import has_model
 from training.config.run_config import RunConfig
 from training.config.saved_config import numbered, require_writable
 from training.recipes.shipped import FIRST_STARTS, RECIPES, recipe_after
-from training.run_options import Recipe, configured, find_recipe, option_value
+from training.run_options import Recipe, configured, named_recipe, option_value
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError
-from vlm_envs.validation import did_you_mean
 
 COLD_START_USAGE = (
     "usage: python -m training cold_start RECIPE [OPTIONS]\n\nMakes the cold start of a recipe, and no more; "
@@ -36,14 +35,10 @@ def cold_start_options(words: Sequence[str]) -> tuple[Recipe, RunConfig]:
     Raises:
         ConfigError: If there is no such recipe, if the options name a model or --resume, or one of them is refused.
     """
-    recipe, options = _found(words)
-    if recipe is None:
-        known = [*RECIPES, *FIRST_STARTS]
-        raise ConfigError(
-            f"cold_start takes a recipe ({', '.join(RECIPES)}), a start that those of recipes go on from "
-            f"({', '.join(FIRST_STARTS)}), a world's id or --recipe FILE.py, and its options; got "
-            f"{[*words[:1]]}.{did_you_mean(words[0], known) if words else ''}"
-        )
+    if words and words[0] in FIRST_STARTS:
+        recipe, options = Recipe(name=words[0], make=FIRST_STARTS[words[0]]), list(words[1:])
+    else:
+        recipe, options = named_recipe(words, "cold_start", *FIRST_STARTS)
     if "--resume" in options:
         raise ConfigError(
             "cold_start takes all of its steps anew, so --resume would do nothing. --cold-start.start-from DIR begins "
@@ -99,10 +94,3 @@ def next_command(recipe: Recipe, made: Path) -> str:
         return f"Train from it: {shlex.join([*command, *recipe.as_words, '--model', str(made)])}"
     after = ["cold_start", recipe_after(recipe.name), "--cold-start.start-from", str(made)]
     return f"Go on from it: {shlex.join([*command, *after])}"
-
-
-def _found(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
-    """Returns the recipe that a command line names, or the start that no other command takes, and the other words."""
-    if words and words[0] in FIRST_STARTS:
-        return Recipe(name=words[0], make=FIRST_STARTS[words[0]]), list(words[1:])
-    return find_recipe(words)

@@ -6,6 +6,7 @@ import itertools
 import string
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -77,13 +78,14 @@ def demonstrations(
         for rate in dict.fromkeys(rates)
     }
     for number in itertools.count():
-        play = first_turns if number < num_first_turn_batches else _episodes
         batch: list[Trajectory] = []
         for place in mixed.played(number):
             seeds = list(split_seeds("train", place.num_groups, start=start))
-            env_ids = [place.spec.env_id] * place.num_groups
-            levels, expert = mixed.next_levels(place), experts[rates[place.number]]
-            played = _despite_losses(play, expert, mixed.vector(place), seeds, env_ids=env_ids, levels=levels)
+            worlds, expert = mixed.vector(place), experts[rates[place.number]]
+            (max_turns,) = worlds.apply({0: attrgetter("max_turns")}).values()
+            play = first_turns if number < num_first_turn_batches or max_turns == 1 else rollout
+            env_ids, levels = [place.spec.env_id] * place.num_groups, mixed.next_levels(place)
+            played = _despite_losses(partial(play, expert, worlds, seeds, env_ids=env_ids, levels=levels), seeds)
             batch += [tokenized(trajectory, encoder) for trajectory in played]
         start += batch_size
         yield batch
@@ -107,23 +109,15 @@ def _rate_of(spec: WorldSpec, suboptimal_rate: float) -> float:
     return suboptimal_rate if spec.cold_start_suboptimal_rate is None else spec.cold_start_suboptimal_rate
 
 
-def _despite_losses(
-    play: Callable[..., list[Trajectory]],
-    expert: Agent,
-    worlds: VectorWorld,
-    seeds: Sequence[int],
-    *,
-    env_ids: Sequence[str],
-    levels: Sequence[str] | None = None,
-) -> list[Trajectory]:
-    """Plays a batch again, in workers started anew, if one of its workers is lost; what was lost teaches nothing.
+def _despite_losses(play: Callable[[], list[Trajectory]], seeds: Sequence[int]) -> list[Trajectory]:
+    """Plays a batch again, in restarted workers, if one of its workers is lost; what was lost teaches nothing.
 
     Raises:
         WorkerError: If workers are lost three times in a row.
     """
     for attempt in range(NUM_ATTEMPTS):
         try:
-            played = play(expert, worlds, seeds, env_ids=env_ids, levels=levels)
+            played = play()
         except WorkerError:
             if attempt == NUM_ATTEMPTS - 1:
                 raise
@@ -134,20 +128,6 @@ def _despite_losses(
         f"Episodes on the levels {min(seeds)} to {max(seeds)} were lost with their workers {NUM_ATTEMPTS} times in a "
         "row. The warnings above say how; look after the world's engine and the machine's memory."
     )
-
-
-def _episodes(
-    agent: Agent,
-    worlds: VectorWorld,
-    seeds: Sequence[int],
-    *,
-    env_ids: Sequence[str],
-    levels: Sequence[str] | None = None,
-) -> list[Trajectory]:
-    """Returns an agent's episodes; of worlds that end after one turn, what `first_turns` does."""
-    (max_turns,) = worlds.apply({0: attrgetter("max_turns")}).values()
-    play = first_turns if max_turns == 1 else rollout
-    return play(agent, worlds, seeds, env_ids=env_ids, levels=levels)
 
 
 def first_turns(

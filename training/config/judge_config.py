@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from tyro.conf import AvoidSubcommands, UseAppendAction, arg
 
 from agents.api.endpoint_config import EndpointConfig
-from judges.episode_rewards.episode_reward import EpisodeReward, WorldReward
+from judges.episode_rewards.episode_reward import EpisodeReward
 from judges.episode_rewards.judge_models import Model
 from judges.episode_rewards.reward_registry import EPISODE_REWARDS, episode_reward
 from judges.state_text.exact_judge import has_rules
-from judges.turn_rewards import RepetitionTerm
 from training.config.world_spec import WorldSpec
 from vlm_envs.cli.named_worlds import parse_settings
 from vlm_envs.errors import ConfigError
@@ -27,8 +26,6 @@ _NEEDS_MODEL = "say which, with --judge.endpoint.model NAME and --judge.endpoint
 ASKED: frozenset[Model] = frozenset({"answer_judge", "consistency_judge", "agentic_judge"})
 """The models of an episode's reward that an endpoint can be."""
 
-
-_REWARD_SET = "--judge.reward-set"
 
 RewardSet = Annotated[tuple[str, ...], UseAppendAction, arg(name="reward-set", metavar="NAME=VALUE")]
 """A field of options that takes a reward's constants."""
@@ -153,6 +150,11 @@ class JudgeConfig:
             f"--judge.episode-reward {self.episode_reward} lets a model look and decide: {_NEEDS_MODEL}.",
         )
 
+    @classmethod
+    def of_episodes(cls, episode_reward: str | None = None, **settings: Any) -> JudgeConfig:
+        """Returns the judge of a reward for whole episodes, or of none, without turn rewards."""
+        return cls(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward=episode_reward, **settings)
+
     @property
     def reward(self) -> EpisodeReward | None:
         """The episode's reward, with the constants that are set; None for none."""
@@ -162,7 +164,7 @@ class JudgeConfig:
             self.episode_reward,
             self.reward_settings,
             option="--judge.episode-reward",
-            settings_option=_REWARD_SET,
+            settings_option="--judge.reward-set",
         )
 
     @property
@@ -185,134 +187,56 @@ class JudgeConfig:
 
 
 def judge_contradictions(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Iterator[str]:
-    """Yields what judges are asked for that they cannot earn, read or compare in these worlds, or that is paid twice.
+    """Yields rewards that cannot be earned or compared in these worlds, or that are paid twice.
 
-    Each is what was expected, what came and which options mend it.
+    Each message has what was expected, what came, and which options help.
     """
+    reward, chosen = judge.reward, f"--judge.episode-reward {judge.episode_reward}"
+    judged = [spec for spec in worlds if has_rules(spec.env_id)]
+    overlapping = () if reward is None else sorted(reward.overlapping_rewards)
     for number, spec in enumerate(worlds):
-        option = f"--worlds.{number}.kwargs.prompt-format"
-        wrong = [*_unpaid_episodes(judge, spec, option), *_unearned(judge, spec, option, worlds)]
-        yield from (wrong and _unknown_format(spec, option)) or wrong
-    yield from _unread_repetition(judge, worlds)
-    yield from _structured_claims(judge, worlds)
-    yield from _paid_twice(judge, worlds, "answer_reward", "the reward of a right answer")
-    yield from _paid_twice(judge, worlds, "format_reward", "a reward of the format")
-    reward = judge.reward
+        kwargs = f"--worlds.{number}.kwargs"
+        wrong = []
+        if reward is not None:
+            try:
+                reward.require_world(spec.prompt_format, spec.kwargs)
+            except ConfigError as error:
+                wrong.append(f"{chosen} with {kwargs}.prompt-format: {error}")
+        for task, section in (("grounding", "observation"), ("worldmodeling", "prediction")):
+            weight, flag = getattr(judge, f"{task}_weight"), f"--judge.{task}-weight"
+            if weight > 0 and spec in judged and not any(task in each.prompt_format for each in judged):
+                wrong.append(
+                    f"{flag} is {weight}, but the format {spec.prompt_format!r} of {spec.env_id} has no <{section}>. "
+                    f"Use {flag} 0, or {kwargs}.prompt-format with {task} in it."
+                )
+        yield from (wrong and _unknown_format(spec, kwargs)) or wrong
+        for argument in overlapping:
+            if spec.prompt_format in QA_FORMATS and (amount := _pay(spec, argument)):
+                yield (
+                    f"{chosen} has what {argument} pays for in it, and {spec.env_id} pays {amount} for it, too. Use "
+                    f"{kwargs}.{argument.replace('_', '-')} 0."
+                )
     wanted = None if reward is None else reward.compares_with
     if wanted is not None and not any(spec.prompt_format == wanted for spec in worlds):
         yield (
-            f"--judge.episode-reward {judge.episode_reward} compares episodes with those of prompt_format={wanted!r}, "
-            "and no world here has it: there would never be anything to compare with. Add one, such as "
-            f"--worlds.{len(worlds)}.env-id {worlds[0].env_id} --worlds.{len(worlds)}.kwargs.prompt-format {wanted}."
+            f"{chosen} compares episodes with those of prompt_format={wanted!r}, and no world here has it: there would "
+            f"never be anything to compare with. Add one, such as --worlds.{len(worlds)}.env-id {worlds[0].env_id} "
+            f"--worlds.{len(worlds)}.kwargs.prompt-format {wanted}."
         )
 
 
-def _unknown_format(spec: WorldSpec, option: str) -> list[str]:
-    """Returns what a world says of its format if it has none of this name: whoever mistyped it need hear no more."""
+def _unknown_format(spec: WorldSpec, kwargs: str) -> list[str]:
+    """Returns the world's own error if it has no format of this name, which says more than what follows from it."""
     try:
         with spec.made():
             return []
     except ConfigError as error:
-        return [f"{option}: {error}"] if str(error).startswith("prompt_format ") else []
-
-
-def _unpaid_episodes(judge: JudgeConfig, spec: WorldSpec, option: str) -> Iterator[str]:
-    """Yields an episode's reward that the chosen format, which `option` sets, can never earn."""
-    reward = judge.reward
-    if reward is not None:
-        try:
-            reward.require_world(spec.prompt_format, spec.kwargs)
-        except ConfigError as error:
-            yield f"--judge.episode-reward {judge.episode_reward} with {option}: {error}"
-
-
-def _unearned(judge: JudgeConfig, spec: WorldSpec, option: str, worlds: Sequence[WorldSpec]) -> Iterator[str]:
-    """Yields turn rewards that the chosen format, which `option` sets, can never earn, nor any other of the mix."""
-    if not has_rules(spec.env_id):
-        return  # Nothing to judge by: the world's own reward is what counts.
-    judged = [each for each in worlds if has_rules(each.env_id)]
-    for weight, task, section in (
-        ("grounding_weight", "grounding", "observation"),
-        ("worldmodeling_weight", "worldmodeling", "prediction"),
-    ):
-        if getattr(judge, weight) > 0 and not any(task in each.prompt_format for each in judged):
-            flag = f"--judge.{_flag(weight)}"
-            yield (
-                f"{flag} is {getattr(judge, weight)}, but the format {spec.prompt_format!r} of {spec.env_id} has no "
-                f"<{section}>. Use {flag} 0, or {option} with {task} in it."
-            )
-
-
-def _unread_repetition(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Iterator[str]:
-    """Yields a repetition penalty that finds nothing to read in any judged world.
-
-    Where no world has rules every judge is left out, and a line says so: see `training.preflight.without_judges`.
-    """
-    judged = {number: spec for number, spec in enumerate(worlds) if has_rules(spec.env_id)}
-    if not judge.repetition_penalty or not judged:
-        return
-    if any(set(_sections(spec)) & set(RepetitionTerm.sections) for spec in judged.values()):
-        return
-    formats = dict.fromkeys(repr(spec.prompt_format) for spec in judged.values())
-    yield (
-        f"--judge.repetition-penalty is {judge.repetition_penalty}, but it reads "
-        f"{' and '.join(f'<{section}>' for section in RepetitionTerm.sections)}, and no format here has either: "
-        f"{' and '.join(formats)}. Use --judge.repetition-penalty 0, or "
-        f"--worlds.{min(judged)}.kwargs.prompt-format grounding, worldmodeling or grounding_worldmodeling."
-    )
-
-
-def _structured_claims(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Iterator[str]:
-    """Yields worlds out of whose structured states a model is to extract claims."""
-    if judge.method != "extraction":
-        return
-    structured = []
-    for number, spec in enumerate(worlds):
-        with spec.made() as world:
-            structured += [number] if world.representation == "structured" else []
-    if structured:
-        yield (
-            "--judge.method extraction has a model read claims out of sentences, but the states of "
-            f"{', '.join(worlds[number].env_id for number in structured)} are structured: the exact judge reads them "
-            "without a mistake. Use --judge.method exact, or "
-            + " ".join(f"--worlds.{number}.kwargs.representation natural_language" for number in structured)
-            + "."
-        )
-
-
-def _paid_twice(judge: JudgeConfig, worlds: Sequence[WorldSpec], argument: WorldReward, what: str) -> Iterator[str]:
-    """Yields worlds that pay for what the episode's reward pays for, too."""
-    reward = judge.reward
-    if reward is None or argument not in reward.overlapping_rewards:
-        return
-    asking = {number: spec for number, spec in enumerate(worlds) if spec.prompt_format in QA_FORMATS}
-    paid = {number: amount for number, spec in asking.items() if (amount := _pay(spec, argument))}
-    if paid:
-        yield (
-            f"--judge.episode-reward {judge.episode_reward} has {what} in it, and "
-            + ", ".join(f"{worlds[number].env_id} pays {amount} for it, too" for number, amount in paid.items())
-            + f". Set {argument}=0 among the world's arguments ("
-            + " ".join(f"--worlds.{number}.kwargs.{_flag(argument)} 0" for number in paid)
-            + ")."
-        )
+        return [f"{kwargs}.prompt-format: {error}"] if str(error).startswith("prompt_format ") else []
 
 
 def _pay(spec: WorldSpec, argument: str) -> float:
     """Returns what a world pays, by an argument of its own or by default."""
-    paid: float
     if argument in spec.kwargs:
-        paid = spec.kwargs[argument]
-    else:
-        with spec.made() as world:
-            paid = getattr(world.task if argument == "answer_reward" else world, argument)
-    return paid
-
-
-def _sections(spec: WorldSpec) -> tuple[str, ...]:
+        return float(spec.kwargs[argument])
     with spec.made() as world:
-        sections: tuple[str, ...] = world.response_format.sections
-    return sections
-
-
-def _flag(name: str) -> str:
-    return name.replace("_", "-")
+        return float(getattr(world.task if argument == "answer_reward" else world, argument))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from vlm_envs.validation import require
@@ -24,6 +24,12 @@ def num_local_processes(environment: Mapping[str, str] = os.environ) -> int:
 def process_rank(environment: Mapping[str, str] = os.environ) -> int:
     """Returns which of them this is, from 0, the main process."""
     return int(environment.get("RANK", 0))
+
+
+def print_on_main(lines: Iterable[str]) -> None:
+    """Prints lines; of several processes the main one does."""
+    for line in lines if process_rank() == 0 else ():
+        print(line)
 
 
 def engine_name(asked: EngineName, environment: Mapping[str, str] = os.environ) -> Literal["local", "ddp", "fsdp2"]:

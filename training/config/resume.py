@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from training.algorithms.shipped import algorithm_class
 from training.config.processes import num_processes, process_rank
@@ -173,8 +173,8 @@ def check_same_settings(settings: Mapping[str, Any], directory: Path, *, may_dif
         FileNotFoundError: If there is no run.
         ConfigError: If another one differs; the message gives both values.
     """
-    saved = _flat(_with_comparable_worlds(saved_settings(directory)))
-    wanted = _flat(_with_comparable_worlds(json.loads(json.dumps(settings))))
+    saved = flat(_with_comparable_worlds(saved_settings(directory)))
+    wanted = flat(_with_comparable_worlds(json.loads(json.dumps(settings))))
     differing = [
         f"  {_flag(name)}: the run has {_shown(saved.get(name))}, asked for is {_shown(wanted.get(name))}"
         for name in dict.fromkeys((*wanted, *(each for each in saved if each.startswith("worlds."))))
@@ -233,7 +233,7 @@ def _may_differ(name: str) -> bool:
     return name in MAY_DIFFER or name.startswith("vllm.") or of_workers or of_pool
 
 
-def _flat(value: Any, path: str = "") -> dict[str, Any]:
+def flat(value: Any, path: str = "") -> dict[str, Any]:
     """Returns nested data by the dotted names that the command line has for it."""
     if isinstance(value, Mapping) and value:
         items = [(str(key), each) for key, each in value.items()]
@@ -241,7 +241,7 @@ def _flat(value: Any, path: str = "") -> dict[str, Any]:
         items = [(str(index), each) for index, each in enumerate(value)]
     else:
         return {path: None if value == {} else value}
-    return {name: leaf for key, each in items for name, leaf in _flat(each, f"{path}.{key}" if path else key).items()}
+    return {name: leaf for key, each in items for name, leaf in flat(each, f"{path}.{key}" if path else key).items()}
 
 
 def _flag(name: str) -> str:
@@ -301,7 +301,7 @@ def continued(
     `described` is what a run started now would write down.
     """
     saved = saved_settings(directory)
-    before, after = _flat(saved), _flat(json.loads(json.dumps(config.to_dict())))
+    before, after = flat(saved), flat(json.loads(json.dumps(config.to_dict())))
     changes = {name: [before.get(name), after[name]] for name in after if before.get(name) != after[name]}
     now = {key: described[key] for key in ("command", "commit", "started", "versions")}
     return {
@@ -311,25 +311,13 @@ def continued(
     }
 
 
-class NamedRun(Protocol):
-    """A configuration that says where a run goes: of a run, of stages, of a fine-tuning, or of an upscaler."""
-
-    @property
-    def name(self) -> str:
-        """The run's name, a folder within `output`."""
-
-    @property
-    def output(self) -> str:
-        """The folder that holds runs."""
-
-
 @contextmanager
-def going_on_by(words: Sequence[str], run: NamedRun, *, name: str, output: str) -> Iterator[None]:
+def going_on_by(words: Sequence[str], run: Any, *, name: str, output: str) -> Iterator[None]:
     """Within the block, messages that say how a run goes on give the command, in place of `--resume` alone.
 
     Args:
         words: What stands behind `python -m training`, without options.
-        run: The run.
+        run: The run, with `name` and `output`.
         name: What a run is called to which these words alone give no name.
         output: Where it then is.
     """

@@ -315,11 +315,6 @@ def _with_adapted(world: dict[str, Any], directory: Path) -> dict[str, Any]:
 
 def how_evaluated(sampling: SamplingConfig, evaluation: SamplingConfig) -> str:
     """Returns in words how evaluations are sampled, as far as training is not; empty where they are alike."""
-    told = []
-    if evaluation.temperature != sampling.temperature:
-        told.append(f"temperature {evaluation.temperature:g}")
-    if evaluation.top_p != sampling.top_p:
-        told.append(f"top-p {evaluation.top_p:g}")
-    if evaluation.max_new_tokens != sampling.max_new_tokens:
-        told.append(f"at most {evaluation.max_new_tokens} new tokens")
-    return ", ".join(told)
+    names = {"temperature": "temperature", "top_p": "top-p", "max_new_tokens": "most new tokens"}
+    differing = (name for name in names if getattr(evaluation, name) != getattr(sampling, name))
+    return ", ".join(f"{names[name]} {getattr(evaluation, name):g}" for name in differing)

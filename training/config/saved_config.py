@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import json
@@ -151,29 +152,14 @@ def require_writable(directory: Path, output: str) -> None:
     """
     problem = "it cannot be looked for"
     try:
-        place = _nearest_existing(directory)
-        problem = f"{place} takes no files"
-        if place.is_dir():
-            with tempfile.TemporaryDirectory(prefix=".", dir=place):  # rights alone do not tell: see /proc, for root
-                return
-        problem = f"{place} is not a folder"
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            os.lstat(directory)  # fails where a name is too long
+        place = next(path for path in (directory, *directory.parents) if os.path.lexists(path))
+        problem = f"{place} takes no files" if place.is_dir() else f"{place} is not a folder"
+        with tempfile.TemporaryDirectory(prefix=".", dir=place):  # rights alone do not tell: see /proc, for root
+            return
     except OSError as error:
-        problem += f" ({error.strerror})"
+        problem += f" ({error.strerror})" if "not a folder" not in problem else ""
     raise ConfigError(
         f"--output {output}: {problem}, so {directory} cannot be made. Name a folder that can be written to."
     )
-
-
-def _nearest_existing(directory: Path) -> Path:
-    """Returns a path, or the nearest of its parents that is there; a link to nothing is there.
-
-    Raises:
-        OSError: If it cannot be told, as below a folder that may not be entered, or where a name is too long.
-    """
-    for place in (directory, *directory.parents):
-        try:
-            os.lstat(place)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        return place
-    return Path.cwd()

@@ -165,6 +165,9 @@ _RULES = (
         "the models are in the process that judges",
     ),
     _Rule(VerifierConfig, "pointer", lambda verifier: verifier.detector is None, "it assists a detector"),
+    _Rule(
+        CurateConfig, "env_id settings pool exclude", lambda config: config.worlds, "--worlds has settings of its own"
+    ),
     _Rule(CurateConfig, "worlds.cold_start_pool", lambda _: True, "a curation asks the levels of a pool"),
     _Rule(
         PointingConfig,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.shipped import name_of
@@ -191,33 +191,19 @@ def require_rows_that_fit(
     Without a critic there is 1, which any rows fill.
 
     Raises:
-        ConfigError: With the options involved and what each of them may be.
+        ConfigError: With the options involved.
     """
     rows = num_groups * group_size
-    wrong, remedies = [], []
-    if rows % num_minibatches:
-        wrong.append(f"do not divide evenly into --ppo.num-minibatches {num_minibatches}")
-        divisors = [number for number in range(1, rows + 1) if rows % number == 0]
-        remedies.append(f"--ppo.num-minibatches {_listed(divisors)}")
-    if critic_num_minibatches > rows:
-        wrong.append(f"are fewer than --algorithm.critic.num-minibatches {critic_num_minibatches}")
-        remedies.append(f"--algorithm.critic.num-minibatches {_listed(range(1, rows + 1))}")
-    fitting_groups = num_groups  # the fewest, no fewer than asked for, whose rows fit everything else
-    while fitting_groups * group_size % num_minibatches or fitting_groups * group_size < critic_num_minibatches:
-        fitting_groups += 1
     require(
-        not wrong,
-        f"The {rows} rows of an iteration, --num-groups {num_groups} times --group-size {group_size}, "
-        f"{' and '.join(wrong)}. Use {' and '.join(remedies)}; or --num-groups {fitting_groups}.",
+        rows % num_minibatches == 0,
+        f"The {rows} rows of an iteration, --num-groups {num_groups} times --group-size {group_size}, do not divide "
+        f"evenly into --ppo.num-minibatches {num_minibatches}.",
     )
-
-
-def _listed(numbers: list[int] | range) -> str:
-    """Returns alternatives as a sentence has them; a range by its ends where it is long."""
-    if isinstance(numbers, range) and len(numbers) > 2:
-        return f"{numbers[0]} to {numbers[-1]}"
-    *others, last = map(str, numbers)
-    return f"{', '.join(others)} or {last}" if others else last
+    require(
+        critic_num_minibatches <= rows,
+        f"The {rows} rows of an iteration, --num-groups {num_groups} times --group-size {group_size}, are fewer than "
+        f"--algorithm.critic.num-minibatches {critic_num_minibatches}.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,6 +236,10 @@ class MemoryConfig:
     prefix_sharing: Literal["auto", "on", "off"] = "auto"
     offload_reference: bool = False
     offload_optimizer: bool = False
+
+
+LARGE_MODEL: dict[str, Any] = {"memory": MemoryConfig(gradient_checkpointing=True), "dtype": "bfloat16"}
+"""Settings of runs of models with billions of weights."""
 
 
 @dataclass(frozen=True, kw_only=True)

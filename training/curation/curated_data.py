@@ -22,16 +22,6 @@ from vlm_envs.trajectory import Observation, Trajectory, Turn
 
 _MAX_NAMED = 3
 """Most broken rows that messages name; a dataset's `config.json` has all of them."""
-_COUNTS = (
-    "num_samples",
-    "num_trivial",
-    "num_lost",
-    "num_broken",
-    "num_rollouts",
-    "num_good_rollouts",
-    "num_kept",
-    "num_surplus",
-)
 
 
 def curated_episodes(directory: str | Path) -> list[Trajectory]:
@@ -120,17 +110,17 @@ class WorldYield:
     """What came of the questions of one world, or of several together.
 
     Attributes:
-        world: What it is called.
+        world: Name of the world.
         num_samples: Different questions that could be played, the trivial ones included.
         num_trivial: Questions dropped because every rollout was right.
-        num_lost: Questions left out because a rollout was lost twice, with its worker or as nobody answered; they are
+        num_lost: Questions left out because a rollout was lost twice, with its worker or without a response; they are
             in no other number.
         num_broken: Questions left out because their row of the data set is broken; in no other number, either.
         num_rollouts: Rollouts of the questions that were not dropped.
         num_good_rollouts: Those that reach the threshold.
         num_kept: Questions that are kept, each with its best rollout.
-        num_surplus: Questions that are good enough and left out, as there are as many as were to be kept.
-        rejections: How many rollouts were passed over, by the reason: what the reward says (`format`, `accuracy`,
+        num_surplus: Questions that are good enough and left out, beyond those that are to be kept.
+        rejections: Number of rejected rollouts by reason: what the reward returns (`format`, `accuracy`,
             `behaviour`), `unavailable` where no verifier could tell, `threshold` where the reward is too small.
         broken_rows: What is wrong with each broken row of its data, with file and row.
     """
@@ -155,12 +145,13 @@ class WorldYield:
 
     @property
     def rollout_yield(self) -> float:
-        """Good rollouts over rollouts looked at; NaN without any. Argos' was about 3.1 %."""
+        """Good rollouts over scored rollouts; NaN without any. Argos' was about 3.1 %."""
         return self.num_good_rollouts / self.num_rollouts if self.num_rollouts else math.nan
 
     def record(self) -> dict[str, Any]:
         """Returns the numbers."""
-        return {name: getattr(self, name) for name in _COUNTS} | {
+        counts = {name: value for name, value in vars(self).items() if name.startswith("num_")}
+        return counts | {
             "sample_yield": self.sample_yield,
             "rollout_yield": self.rollout_yield,
             "rejections": dict(sorted(self.rejections.items())),
@@ -181,18 +172,6 @@ class WorldYield:
             + "".join(f"; questions {what}: {count}" for what, count in left_out.items() if count)
         )
 
-    @property
-    def losses(self) -> str:
-        """What became of everything that is not kept, in words."""
-        passed_over = {f"rollouts for {reason}": count for reason, count in sorted(self.rejections.items())}
-        questions = {
-            "questions always answered right": self.num_trivial,
-            "questions lost": self.num_lost,
-            "questions with broken rows": self.num_broken,
-        }
-        counts = passed_over | questions
-        return ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "there were no questions"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Yield:
@@ -207,25 +186,22 @@ class Yield:
     @property
     def total(self) -> WorldYield:
         """All worlds together."""
-        counts = {name: sum(getattr(each, name) for each in self.worlds) for name in _COUNTS}
-        rejections = sum((Counter(each.rejections) for each in self.worlds), Counter[str]())
-        return WorldYield(world="all worlds", rejections=rejections, broken_rows=self._broken_rows, **counts)
-
-    @property
-    def _broken_rows(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(row for each in self.worlds for row in each.broken_rows))
+        counts: Counter[str] = Counter()
+        rejections: Counter[str] = Counter()
+        for each in self.worlds:
+            counts.update({name: value for name, value in vars(each).items() if name.startswith("num_")})
+            rejections.update(each.rejections)
+        broken = dict.fromkeys(row for each in self.worlds for row in each.broken_rows)
+        return WorldYield(world="all worlds", rejections=rejections, broken_rows=tuple(broken), **counts)
 
     def record(self) -> dict[str, Any]:
         """Returns the numbers, of all worlds and of each."""
         return self.total.record() | {"worlds": [{"world": each.world, **each.record()} for each in self.worlds]}
 
     def __str__(self) -> str:
-        """Returns a line for each world, what is said of all of them, and the first of the broken rows."""
+        """Returns a line for each world, one for all of them, and the first broken rows."""
+        total = self.total
         lines = [f"{each.world}: {each}" for each in self.worlds] if len(self.worlds) > 1 else []
-        return "\n".join([*lines, str(self.total), *_named(self._broken_rows)])
-
-
-def _named(broken: Sequence[str]) -> list[str]:
-    lines = [f"left out: {each}" for each in broken[:_MAX_NAMED]]
-    more = len(broken) - len(lines)
-    return [*lines, f"left out: {more} more broken rows"] if more else lines
+        lines += [str(total), *(f"left out: {row}" for row in total.broken_rows[:_MAX_NAMED])]
+        num_more = len(total.broken_rows) - _MAX_NAMED
+        return "\n".join([*lines, f"left out: {num_more} more broken rows"] if num_more > 0 else lines)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ from agents.registry import entry_of
 from training.config.judge_config import JudgeConfig
 from training.config.saved_config import require_writable, unchecked
 from training.config.settings_without_effect import settings_without_effect, warning_of
-from training.config.world_spec import WorldSpec
 from training.curation.curation_config import CurateConfig
 from training.curation.curation_set import (
     QuestionBatch,
@@ -25,22 +22,18 @@ from training.curation.curation_set import (
     require_same_curation,
 )
 from training.pools.pool_command import require_pools
-from training.pools.pool_levels import chosen_levels
 from training.preflight import facts_of, how_to_plan
 from training.preflight_judges import check_verifier, require_answer_judge, require_made, unjudged_terms
 from training.run_options import asks_for_endpoint, endpoint_to_fill
 from training.world_options import read_world_options
 from vlm_envs.command_line import Program, parsed
-from vlm_envs.errors import ConfigError, VLMEnvsError
+from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError
 from vlm_envs.records.run_data import holds_run
-from vlm_envs.splits import split_seeds
 from vlm_envs.validation import field_name, fields_named, require
 
 CHECKPOINTS = ("hf", "vllm")
 """Kinds of experts that may be the model that is trained."""
-_NUM_COMPARED = 3
-"""Levels by which it is told whether an argument of a world changes what is asked."""
 
 
 def curation_options(words: Sequence[str], program: Program, default: CurateConfig | None = None) -> CurateConfig:
@@ -72,10 +65,10 @@ def require_teachable(config: CurateConfig, *, expert_is_trained: bool | None = 
 
     Raises:
         RunExistsError: If there is one of this name.
-        ConfigError: If the folder, a pool, a world, the device or a model cannot be had, if answers can only be
-            compared by a model and there is none, if questions would be asked twice in the same way, if the oracle is
-            to teach a world without a planner, as its actions would be random, if another curation has left a part of a
-            data set there, or if trivial questions are to be left out and nobody has asked the base model.
+        ConfigError: If the folder, a pool, a world, the device or a model is not available; if answers can only be
+            compared by a model and there is none; if the oracle is to teach a world without a planner; if another
+            curation has left a part of a data set there; or if trivial questions are to be left out and there are no
+            attempts of the base model.
         FileNotFoundError: If a checkpoint is not there.
     """
     require_writable(Path(config.output) / config.name, config.output)
@@ -86,7 +79,6 @@ def require_teachable(config: CurateConfig, *, expert_is_trained: bool | None = 
     asked = questions(config)
     require_same_curation(config, asked)
     _require_enough_questions(config, asked)
-    _require_different_questions(config)
     _require_verifier(config)
     _require_expert(config)
     is_checkpoint = config.expert.partition(":")[0] in CHECKPOINTS
@@ -115,15 +107,12 @@ def _require_counts(config: CurateConfig) -> None:
         if counts_decide(config, spec) and config.expert not in counted_by(spec):
             continue
         pool = f"{field_name(config, 'worlds')}.{number}.pool.file" if config.worlds else field_name(config, "pool")
-        given = [(name.replace("_", "-"), str(value)) for name, value in spec.kwargs.items()]
-        options = "".join(f" --worlds.0.kwargs.{name} {shlex.quote(value)}" for name, value in given)
         option = field_name(config, "drop_trivial")
         raise ConfigError(
             f"{option} leaves out what the base model gets right in every attempt, and {field_name(config, 'expert')} "
             f"{config.expert} is not that model: what it always gets right may be what there is to learn. Count the "
-            f"base model's passes, and ask the levels of that pool: python -m training pool {spec.env_id}{options} "
-            f"--num-samples {config.num_samples_of(spec)} --agent hf:DIR --attempts 5 --out FILE, then {pool} FILE; or "
-            f"leave {option} out."
+            f"base model's passes, and ask the levels of that pool: python -m training pool {spec.env_id} with its "
+            f"arguments, --agent hf:DIR --attempts 5 --out FILE, then {pool} FILE; or leave {option} out."
         )
 
 
@@ -216,45 +205,3 @@ def _require_expert(config: CurateConfig) -> None:
                 f"{spec.env_id} has no planner, so the oracle has nothing to show. {how_to_plan(spec)}, or name a "
                 "model that can play: --expert hf:DIR, or compatible:NAME@URL."
             )
-
-
-def _require_different_questions(config: CurateConfig) -> None:
-    """Refuses settings that choose what is drawn where a pool gives what is asked: they would change nothing."""
-    for one, other in itertools.combinations(config.specs, 2):
-        if one.pool is None or (one.env_id, one.pool) != (other.env_id, other.pool):
-            continue
-        names = sorted(key for key in {*one.kwargs, *other.kwargs} if one.kwargs.get(key) != other.kwargs.get(key))
-        told = ", ".join(f"{key}={other.kwargs.get(key)!r}" for key in names)
-        levels = [each.level_id for each in chosen_levels(one.pool)[:_NUM_COMPARED]]
-        is_of_drawing = _drawn(one) != _drawn(other)
-        require(
-            not is_of_drawing or _loaded(one, levels) != _loaded(other, levels),
-            f"{one.env_id} with {told} draws other questions, and those of the pool {one.pool.file} are given: each "
-            "would be asked twice in the same way. Leave that out, or draw a pool with it: python -m training pool "
-            f"{one.env_id} --out FILE.",
-        )
-
-
-def _drawn(spec: WorldSpec) -> list[str]:
-    """Returns the first levels that a world draws."""
-    with spec.made(split="train") as world:
-        found: list[str] = []
-        for seed in split_seeds("train", _NUM_COMPARED):
-            try:
-                world.reset(seed=seed)
-            except VLMEnvsError as error:
-                return [str(error)]
-            found.append(world.dynamics.dump(world.state))
-        return found
-
-
-def _loaded(spec: WorldSpec, levels: list[str]) -> list[Any]:
-    """Returns what a world makes of given levels; what is wrong with one that it cannot show."""
-    found: list[Any] = []
-    with spec.made(split="train") as world:
-        for level in levels:
-            try:
-                found.append(world.dynamics.dump(world.dynamics.load(level)))
-            except VLMEnvsError as error:
-                found.append(str(error))
-    return found

@@ -166,18 +166,16 @@ class CurateConfig:
         require(not messages, "\n".join(messages))
         self._require_judges()
         self._require_readable()
-        self._require_other_settings()
+        asked = [(spec.env_id, spec.kwargs, spec.pool) for spec in self.specs]
+        require(
+            all(asked.count(each) == 1 for each in asked),
+            f"One of {field_name(self, 'worlds')} or {field_name(self, 'again')} asks every question twice in the same "
+            "way. Leave it out, or name another value.",
+        )
 
     def _contradictions_of_worlds(self) -> Iterator[str]:
         """Yields what several worlds leave no place for."""
-        given = {"env_id": self.env_id != _DEFAULT_WORLD, "settings": self.settings != ()}
-        given |= {"pool": self.pool is not None, "exclude": self.exclude != ()}
         worlds = field_name(self, "worlds")
-        for name in (name for name, is_given in given.items() if self.worlds and is_given):
-            yield (
-                f"{field_name(self, name)} is about one world, and {worlds} names {len(self.worlds)}, each with "
-                f"arguments and a pool of its own. Leave {field_name(self, name)} out."
-            )
         for number, spec in enumerate(self.worlds):
             if spec.pool is not None and spec.pool.draw:
                 yield (
@@ -220,20 +218,6 @@ class CurateConfig:
                 self.reward.require_world(spec.prompt_format, spec.kwargs)
             except ConfigError as error:
                 raise ConfigError(f"{option} {self.episode_reward}{f' with {given}' * bool(given)}: {error}") from error
-
-    def _require_other_settings(self) -> None:
-        """Refuses to ask all questions twice in the same way, whose rollouts would be the same data twice."""
-        seen: list[tuple[str, dict[str, object], PoolConfig | None]] = []
-        texts = ("", *self.again)
-        for number, spec in enumerate(self.specs):
-            text, place = texts[number % len(texts)], number // len(texts)
-            option = f"{field_name(self, 'again')} {text}" if text else f"{field_name(self, 'worlds')}.{place}"
-            asked = (spec.env_id, spec.kwargs, spec.pool)
-            require(
-                asked not in seen,
-                f"{option} asks every question twice in the same way. Leave it out, or name another value.",
-            )
-            seen.append(asked)
 
     @property
     def reward(self) -> EpisodeReward:

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,9 @@ from judges.episode_rewards.episode_reading import final_state, key_of, query_id
 from judges.episode_rewards.episode_reward import EpisodeJudge, rewards_by
 from judges.episode_rewards.judge_models import JudgeModels
 from judges.episode_rewards.rollout_curation import Curated, curate, is_trivial
-from judges.grading import AnswerJudge, match_answer
+from judges.grading import match_answer
 from judges.llm.llm_graders import LLMAnswerJudge
-from judges.scores import JudgeScore, Reward
+from judges.scores import Reward
 from training.config.world_spec import WorldSpec
 from training.curation.curated_data import Yield
 from training.curation.curation_command import require_new, require_teachable
@@ -50,7 +50,7 @@ from training.curation.curation_set import (
 from training.curation.curation_teacher import make_teacher
 from training.errors import CurationInterruptedError
 from training.level_episodes import play_each
-from training.pools.pool_levels import level_faults
+from training.pools.pool_levels import level_faults, looked_up
 from training.rewards.turn_scores import model_judges
 from training.rewards.verifier import CheckpointJudge, Verifier
 from vlm_envs.errors import ConfigError, VLMEnvsError, WorkerError
@@ -58,9 +58,6 @@ from vlm_envs.records.folder_lock import alone_in
 from vlm_envs.responses.answers import read_answer
 from vlm_envs.trajectory import Trajectory, failure_of
 from vlm_envs.validation import require
-
-_AT_ONCE = 16
-"""Levels that are looked up in one call of a world, which has only so much time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,8 +118,8 @@ def _made(config: CurateConfig) -> tuple[Path, Yield]:
         print(f"Going on with {unfinished.directory} behind {done.total()} of {total} questions.", flush=True)
     try:
         if any(done[each.world] < len(each) and not unfinished.has_enough(each.world) for each in asked):
-            batches = in_batches(asked, config.batch_size, num_done=done, has_enough=unfinished.has_enough)
-            _curate(config, unfinished, batches, total)
+            with ExitStack() as opened:
+                _Curation(config, unfinished, opened).run(asked)
         unfinished.require_enough()
         return unfinished.directory, unfinished.finish()
     except KeyboardInterrupt as interrupt:
@@ -131,73 +128,73 @@ def _made(config: CurateConfig) -> tuple[Path, Yield]:
         raise CurationInterruptedError(written) from interrupt
 
 
-def _curate(config: CurateConfig, unfinished: UnfinishedSet, batches: Iterator[QuestionBatch], total: int) -> None:
-    """Plays, verifies and writes what is left, a batch at a time."""
-    with ExitStack() as opened:
-        judge = opened.enter_context(curation_judge(config))
-        data = _OpenData(config.specs, opened)
-        counted = frozenset(number for number, spec in enumerate(config.specs) if counts_decide(config, spec))
-        expert = make_teacher(config)
-        opened.callback(getattr(expert, "close", lambda: None))
-        _go_on(unfinished.state, expert=expert, judge=judge)
-        for batch in batches:
+class _Curation:
+    """Plays, verifies and writes the questions that are left, a batch at a time.
+
+    Args:
+        config: The curation.
+        unfinished: What is written so far.
+        opened: Closes models and data in the end.
+    """
+
+    def __init__(self, config: CurateConfig, unfinished: UnfinishedSet, opened: ExitStack) -> None:
+        self._config, self._unfinished = config, unfinished
+        self._judge = opened.enter_context(curation_judge(config))
+        self._data = _OpenData(config.specs, opened)
+        self._counted = frozenset(number for number, spec in enumerate(config.specs) if counts_decide(config, spec))
+        self._expert = make_teacher(config)
+        opened.callback(getattr(self._expert, "close", lambda: None))
+        for part, state in unfinished.state.items():
+            self._parts[part].load_state_dict(state)
+
+    @property
+    def _parts(self) -> dict[str, Any]:
+        """Expert and judge, if they have a state; an endpoint and a person have none."""
+        parts = {"expert": self._expert, "judge": self._judge}
+        return {name: part for name, part in parts.items() if hasattr(part, "state_dict")}
+
+    def run(self, asked: Sequence[QuestionBatch]) -> None:
+        """Writes all batches that are not written yet."""
+        config, unfinished, total = self._config, self._unfinished, num_questions(asked)
+        done = unfinished.num_done
+        for batch in in_batches(asked, config.batch_size, num_done=done, has_enough=unfinished.has_enough):
             # Nothing of a batch has a name here, so that two are never held at once
-            unfinished.add(
-                *_curated_batch(
-                    expert,
-                    judge,
-                    config,
-                    batch,
-                    data,
-                    unfinished,
-                    drops_trivial=config.drop_trivial and batch.world not in counted,
-                ),
-                _states(expert=expert, judge=judge),
-            )
+            unfinished.add(*self._curated(batch), {name: part.state_dict() for name, part in self._parts.items()})
             if total > config.batch_size:
                 most = "" if config.num_kept is None else "at most "
                 told = f"{unfinished.num_questions_done} of {most}{total} questions, {unfinished.num_good} kept"
                 print(told, flush=True)
 
-
-def _curated_batch(
-    expert: Agent,
-    judge: CurationJudge,
-    config: CurateConfig,
-    batch: QuestionBatch,
-    data: _OpenData,
-    unfinished: UnfinishedSet,
-    *,
-    drops_trivial: bool,
-) -> tuple[BatchRecord, list[Trajectory]]:
-    """Returns the numbers of a batch, and its rollouts that are kept."""
-    try:
-        played = play(expert, config, batch)
-    except EOFError as error:
-        done, count = unfinished.num_questions_done, num_questions(questions(config))
-        kept = f"What was played before, {done} questions, is kept" if done else "Nothing is kept"
-        raise ConfigError(
-            f"--expert {config.expert}: the input ended before all {count * config.num_rollouts} rollouts were played. "
-            f"{kept}. Play the others at a terminal, or ask for fewer (--num-samples, --num-rollouts)."
-        ) from error
-    if not played.groups and played.num_lost:
-        _require_hope(config, batch, played, unfinished)
-    found = filter_rollouts(played.groups, config, judge, drops_trivial=drops_trivial)
-    curated = found.curated
-    record = BatchRecord(
-        world=batch.world,
-        num_questions=len(batch),
-        asked=tuple(map(_digest, curated.samples)),
-        kept=tuple((_digest(name), curated.rewards[name]) for name in curated.kept),
-        num_trivial=found.num_trivial,
-        num_lost=played.num_lost,
-        num_broken=len(played.broken_rows),
-        num_rollouts=curated.num_rollouts,
-        num_good_rollouts=curated.num_good_rollouts,
-        rejections=found.rejections,
-        broken_rows=(*played.broken_rows, *data.new_broken_rows(batch.world)),
-    )
-    return record, list(curated.kept.values())
+    def _curated(self, batch: QuestionBatch) -> tuple[BatchRecord, list[Trajectory]]:
+        """Returns the numbers of a batch, and its rollouts that are kept."""
+        config = self._config
+        try:
+            played = play(self._expert, config, batch)
+        except EOFError as error:
+            raise ConfigError(
+                f"--expert {config.expert}: the input ended before all rollouts of {num_questions(questions(config))} "
+                "questions were played. What was played before is kept: play the others at a terminal, or ask for "
+                "fewer (--num-samples, --num-rollouts)."
+            ) from error
+        if not played.groups and played.num_lost:
+            _require_hope(config, batch, played, self._unfinished)
+        drops_trivial = config.drop_trivial and batch.world not in self._counted
+        found = filter_rollouts(played.groups, config, self._judge, drops_trivial=drops_trivial)
+        curated = found.curated
+        record = BatchRecord(
+            world=batch.world,
+            num_questions=len(batch),
+            asked=tuple(map(_digest, curated.samples)),
+            kept=tuple((_digest(name), curated.rewards[name]) for name in curated.kept),
+            num_trivial=found.num_trivial,
+            num_lost=played.num_lost,
+            num_broken=len(played.broken_rows),
+            num_rollouts=curated.num_rollouts,
+            num_good_rollouts=curated.num_good_rollouts,
+            rejections=found.rejections,
+            broken_rows=(*played.broken_rows, *self._data.new_broken_rows(batch.world)),
+        )
+        return record, list(curated.kept.values())
 
 
 def play(expert: Agent, config: CurateConfig, batch: QuestionBatch) -> Played:
@@ -242,11 +239,8 @@ def _showable(spec: WorldSpec, batch: QuestionBatch) -> tuple[QuestionBatch, tup
     worlds = None if levels is None or not spec.reads_data else spec.try_vector(1, split="train")
     if levels is None or worlds is None:
         return batch, ()
-    faults: list[str] = []
     with worlds:
-        for start in range(0, len(levels), _AT_ONCE):
-            part = levels[start : start + _AT_ONCE]
-            faults += worlds.apply({0: partial(level_faults, levels=part, of=VLMEnvsError)})[0]
+        faults = looked_up(worlds, partial(level_faults, of=VLMEnvsError), levels)
     return batch.part([place for place, fault in enumerate(faults) if not fault]), tuple(filter(None, faults))
 
 
@@ -256,19 +250,17 @@ def _require_hope(config: CurateConfig, batch: QuestionBatch, played: Played, un
     Raises:
         WorkerError: It says why, and that what was written is not lost.
     """
-    world = config.names[batch.world]
+    world, last = config.names[batch.world], played.lost[-1] if played.lost else None
     kept = "The same command goes on where this one ends."
-    last = played.lost[-1] if played.lost else None
     if last is not None and all(each.turns[-1].stop_reason == "error" for each in played.lost):
         raise WorkerError(
             f"--expert {config.expert} answered none of {len(batch)} questions of {world}, each asked twice. The last "
-            f"reason: {failure_of(last).rstrip('.')}. Look after what is behind it. {kept}"
+            f"reason: {failure_of(last).rstrip('.')}. {kept}"
         )
     if not any(each.world == batch.world and each.num_rollouts for each in unfinished.batches):
         raise WorkerError(
             f"Nothing is left to curate: every one of {len(batch)} questions of {world} lost a rollout with its "
-            "worker, twice. The warnings above say how; look after the world's engine and the machine's memory. "
-            f"{kept}"
+            f"worker, twice. The warnings above say why. {kept}"
         )
 
 
@@ -285,7 +277,8 @@ def filter_rollouts(
     """
     settled = iter(judge.settled([each for group in groups for each in group]))
     pairs = [[(each, next(settled)) for each in group] for group in groups]
-    trivial = [drops_trivial and is_trivial(sum(map(_is_right, group)), len(group)) for group in pairs]
+    num_right = [sum(known is not None and known.success for _, known in group) for group in pairs]
+    trivial = [drops_trivial and is_trivial(num, len(group)) for num, group in zip(num_right, pairs, strict=True)]
     rollouts = [pair for group, is_dropped in zip(pairs, trivial, strict=True) if not is_dropped for pair in group]
     # All questions at once: the verifier's models read many rows in one pass.
     rewards = rewards_by(config.reward.name, judge, [played for played, _ in rollouts])
@@ -302,11 +295,6 @@ def filter_rollouts(
     return Filtered(
         curated=curate(samples, config.threshold), num_trivial=sum(trivial), rejections=dict(sorted(rejections.items()))
     )
-
-
-def _is_right(rollout: tuple[Trajectory, Trajectory | None]) -> bool:
-    _, known = rollout
-    return known is not None and known.success
 
 
 def _reason_against(known: Trajectory | None, reward: Reward, config: CurateConfig) -> str | None:
@@ -359,29 +347,16 @@ def _digest(name: str) -> str:
     return hashlib.blake2b(name.encode("utf-8", "backslashreplace"), digest_size=12).hexdigest()
 
 
-def _states(**parts: Any) -> dict[str, Any]:
-    """Returns where those parts stand that can say so; an endpoint and a person cannot."""
-    return {name: part.state_dict() for name, part in parts.items() if hasattr(part, "state_dict")}
-
-
-def _go_on(state: Mapping[str, Any], **parts: Any) -> None:
-    for name, part in parts.items():
-        if name in state:
-            part.load_state_dict(state[name])
-
-
 class CurationJudge:
     """The judge of a reward, and who says whether answers are right that no rule can compare.
 
     Args:
         rewards: The judge of the reward.
-        answers: Who says so, with 0 or 1; None for nobody.
+        answers: An `AnswerJudge` within `functools.cache`, which grades with 0 or 1; None without a model.
         map_fn: How many are asked about together.
     """
 
-    def __init__(
-        self, rewards: EpisodeJudge, answers: RememberedAnswers | None = None, map_fn: MapFn = one_by_one
-    ) -> None:
+    def __init__(self, rewards: EpisodeJudge, answers: Any = None, map_fn: MapFn = one_by_one) -> None:
         self._rewards, self._answers, self._map_fn = rewards, answers, map_fn
 
     def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
@@ -395,7 +370,7 @@ class CurationJudge:
         """
         if self._answers is None:
             return list(episodes)
-        self._answers.forget()
+        self._answers.cache_clear()
         return list(self._map_fn(self._settled, episodes))
 
     def _settled(self, episode: Trajectory) -> Trajectory | None:
@@ -416,25 +391,6 @@ class CurationJudge:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on with what it remembered."""
         self._rewards.load_state_dict(state)
-
-
-class RememberedAnswers:
-    """A judge of answers that is asked about each once, however many want to know."""
-
-    def __init__(self, judge: AnswerJudge) -> None:
-        self._judge = judge
-        self._known: dict[tuple[str, str, str], JudgeScore] = {}
-
-    def __call__(self, question: str, truth: str, answer: str) -> JudgeScore:
-        """Returns the grade of one answer."""
-        asked = (question, truth, answer)
-        if asked not in self._known:
-            self._known[asked] = self._judge(*asked)
-        return self._known[asked]
-
-    def forget(self) -> None:
-        """Forgets what it was asked."""
-        self._known.clear()
 
 
 def with_outcome(episode: Trajectory, **outcome: Any) -> Trajectory:
@@ -460,7 +416,7 @@ def curation_judge(config: CurateConfig) -> Iterator[CurationJudge]:
             yield CurationJudge(reward.make_judge(JudgeModels(**verifier.models)))
             return
         opened.enter_context(closing(client))
-        answers, asked = RememberedAnswers(LLMAnswerJudge(client, "binary")), model_judges(client, reward)
+        answers, asked = cache(LLMAnswerJudge(client, "binary")), model_judges(client, reward)
         if "answer_judge" in asked and reward.answer_scale == "binary":
             asked["answer_judge"] = answers
         yield CurationJudge(reward.make_judge(JudgeModels(**verifier.models, **asked)), answers, client.map)

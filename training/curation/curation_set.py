@@ -26,13 +26,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from training.config.resume import MAY_DIFFER, flat
 from training.config.saved_config import plain, rebuilt
 from training.config.world_spec import WorldSpec
 from training.curation.curated_data import WorldYield, Yield, chat_messages
 from training.curation.curation_config import CURATED, LEVELS, CurateConfig
 from training.pools.pool_levels import chosen_levels, read_levels
 from vlm_envs.errors import ConfigError
-from vlm_envs.records.json_lines import Record, append_line, parse_object, read_lines, replace_file, to_json
+from vlm_envs.records.json_lines import append_line, parse_object, read_lines, replace_file, to_json
 from vlm_envs.records.run_data import ImageStore, RunWriter, TurnNotes, episode_record, slug
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Trajectory
@@ -49,26 +50,14 @@ HEADER, BATCHES = "curation.json", "batches"
 """The settings of a curation, and the folder of its batches."""
 
 
-_FREE: Mapping[str, frozenset[str]] = {
-    "": frozenset({"output", "device", "batch_size", "probe_endpoints"}),
-    "verifier": frozenset({"workers", "num_workers", "num_gpus", "timeout_s"}),
-    "endpoint": frozenset(
-        {
-            "api_key_variable",
-            "cache_dir",
-            "first_wait_s",
-            "max_attempts",
-            "max_parallel",
-            "max_wait_s",
-            "prices",
-            "requests_per_minute",
-            "timeout_s",
-            "tokens_per_minute",
-        }
-    ),
-}
-"""Settings that may be others when a curation goes on, by the part of the configuration that they are of."""
+_FREE = {"output", "device", "batch_size", "probe_endpoints"} | {
+    name.removeprefix("judge.") for name in MAY_DIFFER if name.startswith(("judge.verifier.", "judge.endpoint."))
+} - {"endpoint.base_url"}
+"""Settings that a resumed curation may change."""
 
+
+_SUMMED = ("num_trivial", "num_lost", "num_broken", "num_rollouts", "num_good_rollouts")
+"""Numbers of batches that add up to those of their world."""
 
 _FIRST_SEED = 950_000_000
 """Training seeds from here on belong to curation; cold starts and reinforcement learning use others."""
@@ -211,9 +200,16 @@ class UnfinishedSet:
         self._config, self._specs = config, config.specs
         self.directory = Path(config.output) / config.name
         self._folder = unfinished_folder(self.directory)
-        self._header = header_of(config, asked)
+        self._header = {
+            "curation": to_json(plain(config)),
+            "questions": digest_of(asked),
+            "num_questions": [len(each) for each in asked],
+        }
         require_same_curation(config, asked)
-        self.batches = [_read_record(each) for each in batch_folders(self._folder)]
+        self.batches: list[BatchRecord] = [
+            rebuilt(BatchRecord, parse_object((folder / _NUMBERS).read_bytes(), str(folder / _NUMBERS)))
+            for folder in batch_folders(self._folder)
+        ]
         self._kept: dict[int, set[str]] = {}
         for each in self.batches:
             self._count(each)
@@ -242,28 +238,25 @@ class UnfinishedSet:
         return wanted is not None and len(self._kept.get(world, ())) >= wanted
 
     def require_enough(self) -> None:
-        """Refuses to be content with fewer questions of a world than are to be kept.
+        """Refuses to finish with fewer questions of a world than are to be kept.
 
         Raises:
-            ConfigError: It says what the yield was; what was played stays.
+            ConfigError: With the yield; what was played stays.
         """
+        config = self._config
         for world, spec in enumerate(self._specs):
-            if self._config.num_kept_of(spec) is not None and not self.has_enough(world):
-                raise ConfigError(self._too_few(world))
-
-    def _too_few(self, world: int) -> str:
-        config, spec = self._config, self._specs[world]
-        wanted, asked = field_name(config, "num_kept"), field_name(config, "num_samples")
-        num_good, num_done = len(self._kept.get(world, ())), self.num_done[world]
-        more = f"Ask more ({asked} {2 * config.num_samples})"
-        if spec.pool is not None and num_done < config.num_samples_of(spec):
-            more = f"Add levels to the end of {spec.pool.file}"
-        fewer = f" or keep fewer ({wanted} {int(num_good / spec.weight)})" if num_good >= spec.weight else ""
-        return (
-            f"{num_good} of {num_done} questions of {config.names[world]} are good enough, and "
-            f"{config.num_kept_of(spec)} are to be kept ({wanted} {config.num_kept}).\n{self._yield()}\n{more}{fewer}: "
-            "the same call goes on then, and nothing is played twice."
-        )
+            num_wanted, num_done = config.num_kept_of(spec), self.num_done[world]
+            if num_wanted is None or self.has_enough(world):
+                continue
+            wanted = field_name(config, "num_kept")
+            more = f"{field_name(config, 'num_samples')} {2 * config.num_samples}"
+            if spec.pool is not None and num_done < config.num_samples_of(spec):
+                more = f"Add levels to the end of {spec.pool.file}"
+            raise ConfigError(
+                f"{len(self._kept.get(world, ()))} of {num_done} questions of {config.names[world]} are good enough, "
+                f"and {num_wanted} are to be kept ({wanted} {config.num_kept}).\n{self._yield()}\nAsk more ({more}) or "
+                f"keep fewer ({wanted} N): the same call goes on then, and nothing is played twice."
+            )
 
     def _count(self, record: BatchRecord) -> None:
         self._kept.setdefault(record.world, set()).update(key for key, _ in record.kept)
@@ -311,7 +304,7 @@ class UnfinishedSet:
         curated = made / "trajectories" / f"{slug(CURATED)}.jsonl"
         for number, record in enumerate(self.batches):
             folder = self._batch(number)
-            for place, row in enumerate(_rows(folder)):
+            for place, row in enumerate(read_lines(folder / _ROWS)):
                 key, _ = record.kept[place]
                 if best.get((record.world, key)) != (number, place):
                     continue
@@ -320,8 +313,9 @@ class UnfinishedSet:
                 if (level := row["turns"][0]["state"].get("sample_id")) is not None and level not in ids:
                     ids[level] = None
                     append_line(made / LEVELS, {"id": level})
-                for name in _pictures(row):
-                    _link(folder, made, name)
+                for shown in (*row["turns"], row["final"]):
+                    for name in shown["images"]:
+                        _link(folder, made, name)
         writer.config({"curation": asdict(self._config), "yield": result.record()})
         made.replace(self.directory)
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -357,11 +351,6 @@ class UnfinishedSet:
         )
 
 
-def _read_record(folder: Path) -> BatchRecord:
-    record: BatchRecord = rebuilt(BatchRecord, parse_object((folder / _NUMBERS).read_bytes(), str(folder / _NUMBERS)))
-    return record
-
-
 def _best(batches: Sequence[BatchRecord]) -> dict[tuple[int, str], tuple[int, int]]:
     """Returns batch and row of each question's best rollout, of equals the first, as questions came to be kept.
 
@@ -374,16 +363,6 @@ def _best(batches: Sequence[BatchRecord]) -> dict[tuple[int, str], tuple[int, in
             if found is None or reward > found[0]:
                 best[record.world, key] = (reward, number, place)
     return {key: (number, place) for key, (_, number, place) in best.items()}
-
-
-def _rows(folder: Path) -> list[Record]:
-    return read_lines(folder / _ROWS)
-
-
-def _pictures(row: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the names of the pictures that a recorded episode shows."""
-    for shown in (*row["turns"], row["final"]):
-        yield from shown["images"]
 
 
 def _link(folder: Path, made: Path, name: str) -> None:
@@ -400,22 +379,21 @@ def _link(folder: Path, made: Path, name: str) -> None:
 
 
 def _of_world(name: str, batches: Sequence[BatchRecord], wanted: int | None) -> WorldYield:
-    asked = {key for each in batches for key in each.asked}
-    num_good = len({key for each in batches for key, _ in each.kept})
+    counts: Counter[str] = Counter()
+    rejections: Counter[str] = Counter()
+    for batch in batches:
+        counts.update({field: getattr(batch, field) for field in _SUMMED})
+        rejections.update(batch.rejections)
+    num_good = len({key for batch in batches for key, _ in batch.kept})
     num_kept = num_good if wanted is None else min(num_good, wanted)
-    num_trivial = sum(each.num_trivial for each in batches)
     return WorldYield(
         world=name,
-        num_samples=len(asked) + num_trivial,
-        num_trivial=num_trivial,
-        num_lost=sum(each.num_lost for each in batches),
-        num_broken=sum(each.num_broken for each in batches),
-        num_rollouts=sum(each.num_rollouts for each in batches),
-        num_good_rollouts=sum(each.num_good_rollouts for each in batches),
+        num_samples=len({key for batch in batches for key in batch.asked}) + counts["num_trivial"],
         num_kept=num_kept,
         num_surplus=num_good - num_kept,
-        rejections=sum((Counter(each.rejections) for each in batches), Counter[str]()),
-        broken_rows=tuple(dict.fromkeys(row for each in batches for row in each.broken_rows)),
+        rejections=rejections,
+        broken_rows=tuple(dict.fromkeys(row for batch in batches for row in batch.broken_rows)),
+        **counts,
     )
 
 
@@ -427,15 +405,6 @@ def unfinished_folder(directory: Path) -> Path:
 def has_batches(directory: Path) -> bool:
     """Returns whether a data set has been begun and is not whole yet."""
     return bool(batch_folders(unfinished_folder(directory)))
-
-
-def header_of(config: CurateConfig, asked: Sequence[QuestionBatch]) -> dict[str, Any]:
-    """Returns what tells a curation from others: its settings, and a hash of its questions."""
-    return {
-        "curation": to_json(plain(config)),
-        "questions": digest_of(asked),
-        "num_questions": [len(each) for each in asked],
-    }
 
 
 def require_same_curation(config: CurateConfig, asked: Sequence[QuestionBatch]) -> None:
@@ -487,12 +456,11 @@ def differences(was: Mapping[str, Any], now: Mapping[str, Any], *, free: Collect
         now: Those of today.
         free: More settings that may be others.
     """
-    for name in now:
-        old, new = was.get(name, now[name]), now[name]
-        if isinstance(old, dict) and isinstance(new, dict):
-            old, new = ({key: each[key] for key in each if key not in _FREE.get(name, ())} for each in (old, new))
-        if name not in _FREE[""] and name not in free and old != new:
-            yield f"{name} {json.dumps(old)}, not {json.dumps(new)}"
+    for name in (name for name in now if name in was):
+        old, new = flat(was[name], name), flat(now[name], name)
+        for key in dict.fromkeys((*new, *old)):
+            if key not in _FREE and key not in free and old.get(key) != new.get(key):
+                yield f"{key} {json.dumps(old.get(key))}, not {json.dumps(new.get(key))}"
 
 
 def batch_folders(folder: Path) -> list[Path]:

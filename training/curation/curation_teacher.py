@@ -69,17 +69,17 @@ def make_teacher(config: CurateConfig) -> Agent:
         _agent(name, replace(config, sampling=replace(config.sampling, temperature=0.0)))
         for name in (pointing.proposer, pointing.pointer)
     )
-    return PointedTeacher(teacher, ModelProposals(proposer, pointer))
+    return PointedTeacher(teacher, model_proposals(proposer, pointer))
 
 
 def _agent(name: str, config: CurateConfig) -> Agent:
     """Returns an agent with those of the settings that it has; an endpoint keeps its own where nothing was said."""
-    sampling = config.sampling
+    sampling, usual, known = config.sampling, SamplingConfig(), setting_names(name)
     offered = {"mistake_rate": config.mistake_rate, "sampling": sampling, "seed": config.seed, "device": config.device}
-    known, usual = setting_names(name), SamplingConfig()
-    said = {"temperature": sampling.temperature, "top_p": sampling.top_p, "max_tokens": sampling.max_new_tokens}
-    as_usual = {"temperature": usual.temperature, "top_p": usual.top_p, "max_tokens": usual.max_new_tokens}
-    offered |= {key: value for key, value in said.items() if value != as_usual[key]}
+    of_endpoint = {"temperature": "temperature", "top_p": "top_p", "max_tokens": "max_new_tokens"}
+    for setting, field in of_endpoint.items():
+        if getattr(sampling, field) != getattr(usual, field):
+            offered[setting] = getattr(sampling, field)
     return make_agent(name, **{key: value for key, value in offered.items() if key in known})
 
 
@@ -116,7 +116,8 @@ class PointedTeacher:
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
         """Returns a response for each row, with points in place of coordinates, without the tokens of what it saw."""
         assert self._worlds is not None, "start() comes before respond()"
-        asked = asked_by(self._worlds, rows)
+        found = self._worlds.apply(dict.fromkeys(rows, asked_in))
+        asked = [found[row] for row in rows]
         places = self._places(asked, observations)
         shown = [
             pointed(seen, each, is_video=bool(question.times_s))
@@ -187,17 +188,12 @@ def overlaid(picture: Pixels, places: Sequence[Proposal]) -> Pixels:
     for each in places:
         x, y = each.x * width / 100, each.y * height / 100
         draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=_MARK, outline="white")
-        text = written(each)
+        text = f"({each.x:g}, {each.y:g})"
         left, top, right, bottom = draw.textbbox((0, 0), text, font)
         at = (min(max(0, x + 2 * radius), max(0, width - right)), min(max(0, y - size / 2), max(0, height - bottom)))
         draw.rectangle((at[0] + left, at[1] + top, at[0] + right, at[1] + bottom), fill="white")
         draw.text(at, text, fill=_MARK, font=font)
     return np.asarray(canvas).copy()
-
-
-def written(place: Proposal) -> str:
-    """Returns a place's coordinates as they are drawn, such as `(12.3, 45.6)`."""
-    return f"({place.x:g}, {place.y:g})"
 
 
 def tagged(text: str, places: Sequence[Proposal]) -> str:
@@ -290,38 +286,33 @@ def exact_proposals(asked: Sequence[Asked], shown: Sequence[Observation]) -> lis
     return [list(each.evidence) for each in asked]
 
 
-class ModelProposals:
-    """Places that two models find: one names what to look at, the other one points at it."""
+def model_proposals(proposer: Agent, pointer: Agent) -> Proposer:
+    """Returns what finds places by two models: one names what to look at, the other one points at it."""
 
-    def __init__(self, proposer: Agent, pointer: Agent) -> None:
-        self._proposer, self._pointer = proposer, pointer
-
-    def __call__(self, asked: Sequence[Asked], shown: Sequence[Observation]) -> list[list[Proposal]]:
-        """Returns the places of each question; none where a reply cannot be read."""
+    def propose(asked: Sequence[Asked], shown: Sequence[Observation]) -> list[list[Proposal]]:
         questions: list[Observation] = [
             {"text": proposal_prompt(each), "images": observation_images(seen)}
             for each, seen in zip(asked, shown, strict=True)
         ]
-        labels = [read_labels(reply) for reply in replies(self._proposer, questions)]
+        labels = [read_labels(reply) for reply in replies(proposer, questions)]
         where = [
             (question, image, label)
             for question, seen in enumerate(shown)
             for image in range(min(len(observation_images(seen)), MAX_FRAMES))
             for label in labels[question]
         ]
-        found = replies(
-            self._pointer,
-            [
-                {"text": pointing_prompt(label), "images": (observation_images(shown[at])[image],)}
-                for at, image, label in where
-            ],
-        )
+        pointed_at: list[Observation] = [
+            {"text": pointing_prompt(label), "images": (observation_images(shown[question])[image],)}
+            for question, image, label in where
+        ]
         places: list[list[Proposal]] = [[] for _ in asked]
-        for (question, image, label), reply in zip(where, found, strict=True):
+        for (question, image, label), reply in zip(where, replies(pointer, pointed_at), strict=True):
             places[question] += [
                 Proposal(label=label, x=round(x, 1), y=round(y, 1), image=image) for x, y in read_places(reply)
             ]
         return places
+
+    return propose
 
 
 def proposal_prompt(asked: Asked) -> str:
@@ -353,9 +344,3 @@ def read_labels(reply: str) -> list[str]:
     lists = [named.get(key) for key in ("entities", "interactions")] if isinstance(named, Mapping) else []
     labels = [label.strip() for each in lists if isinstance(each, list) for label in each if isinstance(label, str)]
     return list(dict.fromkeys(filter(None, labels)))[:MAX_LABELS]
-
-
-def asked_by(worlds: VectorWorld, rows: Sequence[int]) -> list[Asked]:
-    """Returns what some worlds ask, found out where they live."""
-    found = worlds.apply(dict.fromkeys(rows, asked_in))
-    return [found[row] for row in rows]

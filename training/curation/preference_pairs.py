@@ -19,11 +19,9 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -33,11 +31,11 @@ from agents.api.failures import Unavailable
 from judges.llm.llm_graders import write_wrong_responses
 from training.curation.curation_config import JUDGED, PairsConfig
 from vlm_envs.content.judging.judging_cases import TRACKS
-from vlm_envs.content.judging.judging_datasets import judged_rows_of
-from vlm_envs.content.judging.preference_rows import FileRow, document_of, picture_of
+from vlm_envs.content.judging.judging_datasets import judged_row
+from vlm_envs.content.judging.preference_rows import document_of, picture_of
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.dataset_images import media_fault, row_image, without_marks
-from vlm_envs.qa.datasets.dataset_rows import BrokenRowError, Fields, broken, each_row, text
+from vlm_envs.qa.datasets.dataset_images import TableImage, without_marks
+from vlm_envs.qa.datasets.dataset_rows import BrokenRowError, Fields, Row, read_rows, rows_of
 from vlm_envs.qa.datasets.document_datasets import answered_row, page_file
 from vlm_envs.records.json_lines import replace_file
 from vlm_envs.responses.answers import normalise
@@ -52,6 +50,9 @@ PICTURES = "pictures"
 
 _KEPT = ("image", "document", "pages", "evidence_pages")
 """Fields that are handed on as they are."""
+Layout = Callable[[FileRoot, Row], Fields]
+"""Returns a row's fields by this project's names, from the folder and the row; may raise `BrokenRowError`."""
+
 _ROLES = {"human": "user", "gpt": "assistant"}
 
 
@@ -63,28 +64,27 @@ class Built:
         rows: To be judged, in the order of the questions.
         num_questions: Rows of the file, broken ones included.
         broken: What is wrong with each broken one, with its file and row.
+        num_short: Questions left out for lack of wrong responses.
         dropped_wrong: Wrong responses that were dropped, by the reason.
-        dropped_questions: Questions left out, by the reason.
     """
 
     rows: tuple[Mapping[str, Any], ...]
     num_questions: int
     broken: tuple[str, ...]
+    num_short: int
     dropped_wrong: Mapping[str, int]
-    dropped_questions: Mapping[str, int]
 
     def __str__(self) -> str:
-        lines = [f"left out: {each}" for each in self.broken[:10]]
+        lines = [f"left out: {fault}" for fault in self.broken[:10]]
         if len(self.broken) > 10:
             lines.append(f"left out: {len(self.broken) - 10} more broken rows")
-        return "\n".join(
-            [
-                *lines,
-                f"{len(self.rows)} rows to be judged, of {self.num_questions} questions; left out: "
-                f"{_told({'broken': len(self.broken), **self.dropped_questions})}; wrong responses dropped: "
-                f"{_told(self.dropped_wrong)}",
-            ]
+        dropped = ", ".join(f"{count} {reason}" for reason, count in self.dropped_wrong.items()) or "none"
+        short = f", {self.num_short} too few wrong responses" if self.num_short else ""
+        lines.append(
+            f"{len(self.rows)} rows to be judged, of {self.num_questions} questions; left out: {len(self.broken)} "
+            f"broken{short}; wrong responses dropped: {dropped}"
         )
+        return "\n".join(lines)
 
 
 def build_pairs(config: PairsConfig) -> tuple[Path, Built]:
@@ -99,21 +99,35 @@ def build_pairs(config: PairsConfig) -> tuple[Path, Built]:
     if out.exists():
         raise ConfigError(f"{out} is there already. Move it away; questions of another kind belong in another folder.")
     read = read_questions(config)
-    questions = [each for each in read if isinstance(each, Question)]
-    with ExitStack() as opened:
-        client = opened.enter_context(ChatClient(config.endpoint)) if config.asks_model else None
-        asked = [each if len(each.wrong) >= config.num_wrong else None for each in questions]
-        if client is not None:
-            missing = [each for each, known in zip(questions, asked, strict=True) if known is None]
-            written = iter(client.map(lambda each: _with_wrong(each, client, root, config.num_wrong), missing))
-            questions = [next(written) if known is None else known for known in asked]
-    built = replace(_built(questions, config), num_questions=len(read), broken=tuple(_broken_of(read)))
-    if not built.rows:
+    questions = [question for question in read if isinstance(question, Question)]
+    if config.asks_model:
+        with ChatClient(config.endpoint) as client:
+            questions = list(client.map(lambda each: _with_wrong(each, client, root, config.num_wrong), questions))
+    rows: list[Mapping[str, Any]] = []
+    dropped: Counter[str] = Counter()
+    num_short = 0
+    for number, question in enumerate(questions, start=1):
+        wrong = _kept_wrong(question, config.max_similarity, dropped)[: config.num_wrong]
+        if len(wrong) < config.num_wrong:
+            num_short += 1
+        elif config.num_candidates > 1:
+            rows.append(question.row(number) | {"responses": [question.right, *wrong], "answer": 1})
+        else:
+            for response, is_right in ((question.right, True), (wrong[0], False)):
+                rows.append(question.row(number) | {"responses": [response], "answer": is_right})
+    built = Built(
+        rows=tuple(rows),
+        num_questions=len(read),
+        broken=tuple(str(fault) for fault in read if isinstance(fault, BrokenRowError)),
+        num_short=num_short,
+        dropped_wrong=dropped,
+    )
+    if not rows:
         raise ConfigError(
             f"Nothing is left of {config.folder}/{config.rows}. {built}. Give rows a list 'wrong', name a model that "
             "writes them (--endpoint.model NAME --endpoint.base-url URL), or raise --max-similarity."
         )
-    replace_file(out, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in built.rows).encode())
+    replace_file(out, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
     return out, built
 
 
@@ -144,36 +158,16 @@ def _edits(first: Sequence[str], second: Sequence[str]) -> int:
 
 
 def _with_wrong(question: Question, client: ChatClient, root: FileRoot, number: int) -> Question:
-    """Returns a question with the wrong responses that a model writes beside its own; without where it does not."""
-    needed, pictures = number - len(question.wrong), _pictures(question, root)
+    """Returns a question with the wrong responses that a model adds where it has too few."""
+    needed, pictures, image = number - len(question.wrong), [], question.fields.get("image")
+    if needed <= 0:
+        return question
+    if image is not None:
+        pixels = picture_of(root, image, question.where).pixels
+        step = int(np.ceil(np.sqrt(pixels.shape[0] * pixels.shape[1] / _MAX_SHOWN_PIXELS)))
+        pictures = [np.ascontiguousarray(pixels[::step, ::step])]
     written = write_wrong_responses(client, question.request, question.right, needed, images=pictures)
     return question if isinstance(written, Unavailable) else replace(question, wrong=(*question.wrong, *written))
-
-
-def _pictures(question: Question, root: FileRoot) -> list[Any]:
-    """Returns the question's picture, if it has one; without, the model goes by the words."""
-    image = question.fields.get("image")
-    return [] if image is None else [_scaled(picture_of(root, image, question.where).pixels)]
-
-
-def _scaled(pixels: Any) -> Any:
-    step = int(np.ceil(np.sqrt(pixels.shape[0] * pixels.shape[1] / _MAX_SHOWN_PIXELS)))
-    return np.ascontiguousarray(pixels[::step, ::step])
-
-
-def _built(questions: Sequence[Question], config: PairsConfig) -> Built:
-    dropped: Counter[str] = Counter()
-    left_out: Counter[str] = Counter()
-    rows: list[Mapping[str, Any]] = []
-    for number, question in enumerate(questions, start=1):
-        wrong = _kept_wrong(question, config.max_similarity, dropped)[: config.num_wrong]
-        if len(wrong) < config.num_wrong:
-            left_out["too few wrong responses"] += 1
-            continue
-        rows += _rows(question, wrong, number, config)
-    return Built(
-        rows=tuple(rows), num_questions=0, broken=(), dropped_wrong=dict(dropped), dropped_questions=dict(left_out)
-    )
 
 
 def _kept_wrong(question: Question, max_similarity: float, dropped: Counter[str]) -> list[str]:
@@ -190,25 +184,6 @@ def _kept_wrong(question: Question, max_similarity: float, dropped: Counter[str]
         else:
             kept.append(wrong)
     return kept
-
-
-def _rows(question: Question, wrong: Sequence[str], number: int, config: PairsConfig) -> list[Mapping[str, Any]]:
-    """Returns a row of several responses, or, to be judged alone, the right one and a wrong one in a row each."""
-    row = question.row(number)
-    if config.num_candidates > 1:
-        return [row | {"responses": [question.right, *wrong], "answer": 1}]
-    return [
-        row | {"responses": [each], "answer": is_right}
-        for each, is_right in ((question.right, True), (wrong[0], False))
-    ]
-
-
-def _broken_of(read: Sequence[Question | BrokenRowError]) -> list[str]:
-    return [str(each) for each in read if isinstance(each, BrokenRowError)]
-
-
-def _told(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {reason}" for reason, count in counts.items() if count) or "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,37 +224,34 @@ def read_questions(config: PairsConfig) -> list[Question | BrokenRowError]:
     Raises:
         ConfigError: If there is no such folder or file, or it cannot be read.
     """
-    root, layout = FileRoot(config.folder, follows_links=True), LAYOUTS[config.layout]
+    root, (layout, under) = FileRoot(config.folder, follows_links=True), LAYOUTS[config.layout]
     read = partial(_question, root, layout, set())
-    return list(each_row(root, config.rows, read, under=layout.under))
+    return list(read_rows(rows_of(root, config.rows, under=under), read))
 
 
-def _question(root: FileRoot, layout: Layout, known: set[str], values: Fields, where: str, number: int) -> Question:
+def _question(root: FileRoot, layout: Layout, known: set[str], row: Row) -> Question:
     """Returns a row as a question; `known` are names of documents and pages that can be read, and is added to."""
-    own = layout.own(root, values, where)
-    fields = {name: value for name, value in own.items() if value is not None}
+    fields = {name: value for name, value in layout(root, row).items() if value is not None}
+    own = replace(row, fields=fields)
     wrong = fields.get("wrong", [])
     if not isinstance(wrong, list) or not all(isinstance(each, str) and each.strip() for each in wrong):
-        raise broken(where, "a list of texts as 'wrong'", wrong)
-    if fields.get("track", TRACKS[0]) not in TRACKS:
-        raise broken(where, f"one of {', '.join(TRACKS)} as 'track'", fields["track"])
+        row.broken("a list of texts as 'wrong'", wrong)
+    own.one_of("track", TRACKS)
     answers = fields.get("answer", [])
     answers = [answers] if isinstance(answers, str) else answers
     if not isinstance(answers, list) or not all(isinstance(each, str) for each in answers):
-        raise broken(where, "a text as 'answer', or a list of them", answers)
-    request, right, pages = text(fields, "question", where), text(fields, "response", where), fields.get("pages")
-    num_images = ("image" in fields) + (len(pages) if isinstance(pages, list) else 0)
-    if fault := media_fault(values, request, (right, *wrong), num_images):
-        raise BrokenRowError(f"{where}: {fault}. Correct the row or remove it.")
+        row.broken("a text as 'answer', or a list of them", answers)
+    request, right, pages = own.text("question"), own.text("response"), fields.get("pages")
+    row.check_media(request, (right, *wrong), ("image" in fields) + (len(pages) if isinstance(pages, list) else 0))
     question = Question(
-        where=where,
-        fields=_with_saved_picture(root, fields, where),
+        where=row.where,
+        fields=_with_saved_picture(root, fields, row.where),
         request=encodable(without_marks(request)),
         right=encodable(right),
         wrong=tuple(encodable(each.strip()) for each in wrong),
         answers=tuple(encodable(each.strip()) for each in answers if each.strip()),
     )
-    _require_usable(root, question, number, known)
+    _require_usable(root, question, row.number, known)
     return question
 
 
@@ -289,9 +261,7 @@ def _require_usable(root: FileRoot, question: Question, number: int, known: set[
     Many questions are about one document, so that each of its files is read once.
     """
     row = question.row(number + 1) | {"responses": [question.right], "answer": True}
-    (judged,) = judged_rows_of([FileRow(question.where, number + 1, row)])
-    if isinstance(judged, BrokenRowError):
-        raise judged
+    judged = judged_row(Row(row, question.where))
     if judged.image:
         picture_of(root, judged.image, question.where)
     files = [name for name in judged.pages or filter(None, [judged.document]) if name not in known]
@@ -303,9 +273,10 @@ def _require_usable(root: FileRoot, question: Question, number: int, known: set[
 def _with_saved_picture(root: FileRoot, fields: Fields, where: str) -> Mapping[str, Any]:
     """Returns fields whose `image` is the name of a file, where it was a picture of a table."""
     image = fields.get("image")
-    if not isinstance(image, bytes):
+    if not isinstance(image, bytes | TableImage):
         return fields
     try:
+        image = image.read() if isinstance(image, TableImage) else image
         decode_image(image, name="image")
     except ToolError as error:
         raise BrokenRowError(f"{where}: the picture cannot be read: {error}") from error
@@ -317,88 +288,74 @@ def _with_saved_picture(root: FileRoot, fields: Fields, where: str) -> Mapping[s
 
 
 def _ending(content: bytes) -> str:
-    """Returns how the names of such pictures end; readers go by what is in them."""
+    """Returns a file ending for an image; readers go by its content."""
     endings = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpg", b"GIF8": "gif", b"RIFF": "webp"}
     return next((ending for start, ending in endings.items() if content.startswith(start)), "image")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Layout:
-    """How a file has its questions.
-
-    Attributes:
-        own: Returns a row's fields by this project's own names, from the folder, the row, and its file and place; may
-            raise `BrokenRowError`.
-        under: Key of the list of rows, where a `.json` file holds an object around it.
-    """
-
-    own: Callable[[FileRoot, Fields, str], Fields]
-    under: str | None = None
-
-
-def _mp_docvqa(root: FileRoot, fields: Fields, where: str) -> Fields:
+def _mp_docvqa(root: FileRoot, row: Row) -> Fields:
     """Returns a question about a window of pages; its first accepted answer is the response."""
-    row = answered_row(fields, where, root.folder, "train")
+    asked = answered_row(row, root.folder, "train")
     try:
-        pages = [page_file(root, page) for page in row.document.pages]
+        pages = [page_file(root, page) for page in asked.document.pages]
     except ToolError as error:
-        raise BrokenRowError(f"{where}: {error}") from error
+        raise BrokenRowError(f"{row.where}: {error}") from error
     return {
-        "id": row.key,
+        "id": asked.key,
         "track": "document",
-        "question": row.answer.question,
-        "response": row.answer.answers[0],
-        "answer": list(row.answer.answers),
-        "document": row.document.name,
+        "question": asked.answer.question,
+        "response": asked.answer.answers[0],
+        "answer": list(asked.answer.answers),
+        "document": asked.document.name,
         "pages": pages,
-        "evidence_pages": list(row.pages),
+        "evidence_pages": list(asked.pages),
     }
 
 
-def _deepeyes(root: FileRoot, fields: Fields, where: str) -> Fields:
+def _deepeyes(root: FileRoot, row: Row) -> Fields:
     """Returns a question about one picture: `extra_info` has question and answer, `images` the picture.
 
     Rows without `extra_info` have `question` or `problem`, and `answer` or `solution`, themselves.
     """
-    told: Any = fields.get("extra_info") or fields
-    if not isinstance(told, Mapping):
-        raise broken(where, "an object as 'extra_info'", told)
-    image = row_image(fields, where)
+    info: Any = row.fields.get("extra_info") or row.fields
+    if not isinstance(info, Mapping):
+        row.broken("an object as 'extra_info'", info)
+    told, image = replace(row, fields=info), row.image()
     if image is None:
-        raise broken(where, "one image as 'images'", fields.get("images"))
-    answer = text(told, "answer" if told.get("answer") is not None else "solution", where)
+        row.broken("one image as 'images'", row.fields.get("images"))
+    answer = told.text("answer" if told.has("answer") else "solution")
     return {
         "track": "fine_grained",
-        "question": without_marks(text(told, "question" if told.get("question") is not None else "problem", where)),
+        "question": without_marks(told.text("question" if told.has("question") else "problem")),
         "response": answer,
         "answer": answer,
         "image": image,
     }
 
 
-def _mm_ifengine(root: FileRoot, fields: Fields, where: str) -> Fields:
+def _mm_ifengine(root: FileRoot, row: Row) -> Fields:
     """Returns an instruction with the response that keeps to it, and the one that does not, where the row has one.
 
     `conversations` (`from` and `value`) or `messages` (`role` and `content`) end in the instruction, and `chosen` and
     `rejected` are messages or texts; without them the conversation ends in the response. One picture, in `images` or as
     `image`, or none.
     """
-    name = "conversations" if fields.get("conversations") is not None else "messages"
-    told: Any = fields.get(name)
+    name = "conversations" if row.has("conversations") else "messages"
+    told: Any = row.fields.get(name)
     if not isinstance(told, list) or not told:
-        raise broken(where, f"a list of messages as {name!r}", told)
-    said = [_message(each, name, where) for each in told]
+        row.broken(f"a list of messages as {name!r}", told)
+    said = [_message(row, each, name) for each in told]
     said = said[1:] if said[0][0] == "system" else said
-    chosen, rejected = (_response(fields, which, where) for which in ("chosen", "rejected"))
+    chosen, rejected = (_response(row, which) for which in ("chosen", "rejected"))
     if chosen is None and len(said) == 2 and said[1][0] == "assistant":
         chosen = said.pop()[1]
     if [role for role, _ in said] != ["user"] or chosen is None:
-        raise broken(where, f"one instruction in {name!r} and its response, there or as 'chosen'", told)
-    image, question = row_image(fields, where), said[0][1]
+        row.broken(f"one instruction in {name!r} and its response, there or as 'chosen'", told)
+    image, question = row.image(), said[0][1]
     if question.count("<image>") > (image is not None):
-        raise broken(where, "a picture in 'images' for each <image>", question)
+        row.broken("a picture in 'images' for each <image>", question)
     return {
-        "id": fields.get("id"),
+        "id": row.fields.get("id"),
         "track": "instruction_following",
         "question": without_marks(question),
         "response": chosen,
@@ -407,30 +364,29 @@ def _mm_ifengine(root: FileRoot, fields: Fields, where: str) -> Fields:
     }
 
 
-def _own(root: FileRoot, fields: Fields, where: str) -> Fields:
-    return {**fields, "image": row_image(fields, where)}
+def _own(root: FileRoot, row: Row) -> Fields:
+    return {**row.fields, "image": row.image()}
 
 
-def _response(fields: Fields, which: str, where: str) -> str | None:
+def _response(row: Row, which: str) -> str | None:
     """Returns a response, a message or a text; None where there is none."""
-    value: Any = fields.get(which)
-    return value if value is None or isinstance(value, str) else _message(value, which, where)[1]
+    value: Any = row.fields.get(which)
+    return value if value is None or isinstance(value, str) else _message(row, value, which)[1]
 
 
-def _message(message: Any, name: str, where: str) -> tuple[str, str]:
+def _message(row: Row, message: Any, name: str) -> tuple[str, str]:
     """Returns role and text of a message in either of the usual layouts."""
     told = message if isinstance(message, Mapping) else {}
     role, content = told.get("from", told.get("role")), told.get("value", told.get("content"))
     if not isinstance(role, str) or not isinstance(content, str):
-        raise broken(where, f"messages of role and text in {name!r}", message)
+        row.broken(f"messages of role and text in {name!r}", message)
     return _ROLES.get(role, role), content
 
 
-LAYOUTS: Mapping[str, Layout] = MappingProxyType(
-    {
-        "own": Layout(own=_own),
-        "mp_docvqa": Layout(own=_mp_docvqa, under="data"),
-        "deepeyes": Layout(own=_deepeyes),
-        "mm_ifengine": Layout(own=_mm_ifengine),
-    }
-)
+LAYOUTS: Mapping[str, tuple[Layout, str | None]] = {
+    "own": (_own, None),
+    "mp_docvqa": (_mp_docvqa, "data"),
+    "deepeyes": (_deepeyes, None),
+    "mm_ifengine": (_mm_ifengine, None),
+}
+"""How a file has its questions, and the key of the list of rows where a `.json` file holds an object around it."""

@@ -6,8 +6,9 @@ accumulated in float32 too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal, cast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
 
 from training.config.processes import engine_name, require_engine
 from training.config.run_config import RunConfig
@@ -168,17 +169,12 @@ def gradients_beside(passed: PassBytes, model: ModelShape, spread: Spread, *, nu
     there throughout. bfloat16 gradients are accumulated in float32 after each backward pass. DDP has a step's last
     gradients in its buckets, into which each goes when it is complete.
     """
-    whole = FLOAT32 * model.num_trained / spread.num_shards
-    growing = spread.weight_bytes / spread.num_shards
     is_first = num_micro_batches == 1
     if spread.has_buckets and is_first:
         return float(FLOAT32 * model.largest_weight)
-    if spread.has_masters:
-        before = 0.0 if is_first else whole
-        most = max(before + passed.most_with(growing, model), whole + growing * model.largest_weight)
-    else:
-        most = passed.most_with(growing, model) if is_first else whole + passed.most
-    return max(0.0, most - passed.most)
+    whole = FLOAT32 * model.num_trained / spread.num_shards
+    growing = spread.weight_bytes * model.num_trained / spread.num_shards if is_first or spread.has_masters else 0.0
+    return max(0.0, growing - passed.most) + (0.0 if is_first else whole)
 
 
 def step_extras(model: ModelShape, spread: Spread) -> float:
@@ -228,7 +224,6 @@ class Plan:
         phases: In the order in which they come.
         capacity: Bytes of a GPU.
         micro_batch_rows: Rows of a micro-batch as the run is configured.
-        rows_per_step: Rows of an optimizer step in each process.
         largest_micro_batch_rows: The most that fit; 0 if not even one does.
         host: What each process keeps in host memory.
         num_processes: Processes on one machine.
@@ -238,7 +233,6 @@ class Plan:
     phases: Phases
     capacity: float
     micro_batch_rows: int
-    rows_per_step: int
     largest_micro_batch_rows: int
     host: HostBytes
     num_processes: int
@@ -268,37 +262,6 @@ class Plan:
 def most_of(phases: Phases) -> float:
     """Returns the bytes of the largest phase."""
     return max(sum(parts.values()) for parts in phases.values())
-
-
-def plan_of(config: RunConfig, plan: PlanConfig, models: ModelBytes) -> Plan:
-    """Returns the memory that a run needs on its GPUs."""
-    per_step, budget, capacity = rows_per_step(config, plan), config.ppo.micro_batch_tokens, plan.gpu_memory * GIB
-    configured = config.ppo.micro_batch_size if budget is None else max(1, budget // models.row.num_tokens)
-    fitting = (
-        number for number in range(per_step, 0, -1) if most_of(update_phases(config, plan, models, number)) <= capacity
-    )
-    return Plan(
-        phases={**_first_phases(config, plan, models), **update_phases(config, plan, models, configured)},
-        capacity=capacity,
-        micro_batch_rows=min(configured, per_step),
-        rows_per_step=per_step,
-        largest_micro_batch_rows=next(fitting, 0),
-        host=in_hosts_memory(
-            models.policy,
-            models.critic,
-            spread_of(config, plan),
-            has_reference=_has_reference(config),
-            has_adapters=config.lora.rank is not None,
-            keeps_copy=config.keeps_copy,
-        ),
-        num_processes=plan.num_gpus,
-        host_capacity=None if plan.host_memory is None else plan.host_memory * GIB,
-    )
-
-
-def rows_per_step(config: RunConfig, plan: PlanConfig) -> int:
-    """Returns the rows of the policy's optimizer step in one process."""
-    return -(-config.num_groups * config.group_size // (config.ppo.num_minibatches * plan.num_gpus))
 
 
 def episodes_side_by_side(config: RunConfig, plan: PlanConfig) -> tuple[int, int]:
@@ -336,90 +299,124 @@ def spread_of(config: RunConfig, plan: PlanConfig, *, is_fused: bool = True) -> 
     )
 
 
-def update_phases(
-    config: RunConfig, plan: PlanConfig, models: ModelBytes, num_rows: int, *, is_fused: bool = True
-) -> Phases:
-    """Returns the phases of an update with micro-batches of so many of the longest rows, or of all that there are."""
-    spread, num_turns = spread_of(config, plan, is_fused=is_fused), models.row.num_turns
-    num_episodes = config.num_groups * config.group_size
-    # The passes before an update are over the whole batch, not over an optimizer step's rows
-    evaluated = models.policy_evaluation(min(num_rows, -(-num_episodes // plan.num_gpus)) * num_turns)
-    phases = {
-        "evaluate": _held(config, plan, models, spread, "reference")
-        | evaluated.parts
-        | {"gathered": gathered(models.policy, spread, is_trained=False)}
-    }
-    trained = [("policy", models.policy, config.ppo.num_minibatches, models.policy_training)]
-    if models.critic is not None and config.algorithm.critic_config is not None:
-        num_steps = config.algorithm.critic_config.num_minibatches
-        trained.append(("critic", models.critic, num_steps, models.critic_training))
-    for who, model, num_minibatches, passed in trained:
-        per_step = -(-num_episodes // (num_minibatches * plan.num_gpus))
+class Planner:
+    """Plans the memory of a run.
+
+    Args:
+        config: The run, with the update as its algorithm decides it.
+        plan: Its GPUs.
+        models: Its models.
+        is_fused: Whether one kernel takes a whole AdamW step, as on GPUs.
+    """
+
+    def __init__(self, config: RunConfig, plan: PlanConfig, models: ModelBytes, *, is_fused: bool = True) -> None:
+        self.config, self.plan, self.models = config, plan, models
+        self._spread = spread_of(config, plan, is_fused=is_fused)
+        self._has_reference = config.has_reference and config.lora.rank is None  # adapters are turned off for it
+        self._fixed = {"vLLM": plan.vllm_memory * plan.gpu_memory * GIB, "reserved": plan.reserved * GIB}
+
+    def planned(self) -> Plan:
+        """Returns the memory that the run needs on its GPUs."""
+        config, capacity = self.config, self.plan.gpu_memory * GIB
+        per_step, budget = self._rows_per_step(config.ppo.num_minibatches), config.ppo.micro_batch_tokens
+        configured = config.ppo.micro_batch_size if budget is None else max(1, budget // self.models.row.num_tokens)
+        fitting = (rows for rows in range(per_step, 0, -1) if most_of(self.update_phases(rows)) <= capacity)
+        host_memory = self.plan.host_memory
+        return Plan(
+            phases={**self._first_phases(), **self.update_phases(configured)},
+            capacity=capacity,
+            micro_batch_rows=min(configured, per_step),
+            largest_micro_batch_rows=next(fitting, 0),
+            host=in_hosts_memory(
+                self.models.policy,
+                self.models.critic,
+                self._spread,
+                has_reference=self._has_reference,
+                has_adapters=config.lora.rank is not None,
+                keeps_copy=config.keeps_copy,
+            ),
+            num_processes=self.plan.num_gpus,
+            host_capacity=None if host_memory is None else host_memory * GIB,
+        )
+
+    def _rows_per_step(self, num_minibatches: int) -> int:
+        """Returns the rows of an optimizer step in one process."""
+        return -(-self.config.num_groups * self.config.group_size // (num_minibatches * self.plan.num_gpus))
+
+    def update_phases(self, num_rows: int) -> Phases:
+        """Returns the phases of an update with micro-batches of at most so many of the longest rows."""
+        config, models, spread, num_turns = self.config, self.models, self._spread, self.models.row.num_turns
+        # The passes before an update are over the whole batch, not over an optimizer step's rows
+        evaluated = models.policy_evaluation(min(num_rows, self._rows_per_step(1)) * num_turns)
+        together = {"gathered": gathered(models.policy, spread, is_trained=False)}
+        phases = {"evaluate": self._held("reference") | evaluated.parts | together}
+        self._add_update(phases, "policy", models.policy, config.ppo.num_minibatches, models.policy_training, num_rows)
+        critic = config.algorithm.critic_config
+        if models.critic is not None and critic is not None:
+            self._add_update(phases, "critic", models.critic, critic.num_minibatches, models.critic_training, num_rows)
+        if config.acts_on_copy:  # which samples while the update runs
+            sampled = self._first_phases()["sample"]
+            for parts in phases.values():
+                parts |= {name: parts.get(name, 0.0) + sampled[name] for name in ("KV cache", "activations", "logits")}
+        return phases
+
+    def _add_update(
+        self,
+        phases: Phases,
+        who: Literal["policy", "critic"],
+        model: ModelShape,
+        num_minibatches: int,
+        passed: Callable[[float], PassBytes],
+        num_rows: int,
+    ) -> None:
+        spread, held_here = self._spread, self._held(who)
+        per_step = self._rows_per_step(num_minibatches)
         rows = min(num_rows, per_step)
-        held_here, found = _held(config, plan, models, spread, cast(AtHand, who)), passed(rows * num_turns)
-        num_micro_batches, recomputes = -(-per_step // rows), config.memory.gradient_checkpointing
-        step_gradients = 0.0 if spread.has_buckets else FLOAT32 * model.num_trained / spread.num_shards
+        found, recomputes = passed(rows * self.models.row.num_turns), self.config.memory.gradient_checkpointing
         phases[f"{who} update"] = {
             **held_here,
-            "gradients": gradients_beside(found, model, spread, num_micro_batches=num_micro_batches),
+            "gradients": gradients_beside(found, model, spread, num_micro_batches=-(-per_step // rows)),
             **found.parts,
             "gathered": gathered(model, spread, is_trained=True, recomputes_layers=recomputes),
         }
+        step_gradients = 0.0 if spread.has_buckets else FLOAT32 * model.num_trained / spread.num_shards
         phases[f"{who} step"] = {**held_here, "gradients": step_gradients + step_extras(model, spread)}
-    if config.acts_on_copy:  # which samples while the update runs
-        sampled = _first_phases(config, plan, models)["sample"]
-        for parts in phases.values():
-            parts |= {name: parts.get(name, 0.0) + sampled[name] for name in ("KV cache", "activations", "logits")}
-    return phases
 
+    def _first_phases(self) -> Phases:
+        """Returns the start of a run, where FSDP2 has whole models before it shards them, and the sampling."""
+        config, models, spread, row, policy = (
+            self.config,
+            self.models,
+            self._spread,
+            self.models.row,
+            self.models.policy,
+        )
+        of_training, of_evaluation = episodes_side_by_side(config, self.plan)
+        longer = max(0, config.evaluated_sampling.max_new_tokens - config.sampling.max_new_tokens)
+        lengths = [(max(1, of_training), row.num_tokens), (of_evaluation, row.num_tokens + row.num_turns * longer)]
+        num_rows = max(1, of_training, of_evaluation)
+        shown = max(row.first.num_tokens, row.later.num_tokens) / row.tokens_per_turn
+        sample = self._held() | {
+            "KV cache": max(
+                kv_cache(policy, spread, num_rows=number, num_tokens=length, num_layers=models.num_layers)
+                for number, length in lengths
+            ),
+            "activations": models.prefill(num_rows * shown).most,
+            "logits": float(num_rows * policy.vocab_size * (spread.compute_bytes + SAMPLER_COPIES * FLOAT32)),
+            "gathered": float(spread.num_shards > 1) * FLOAT32 * policy.largest_weight,  # for the copy that samples
+        }
+        if spread.engine != "fsdp2":
+            return {"sample": sample}
+        start = {
+            "weights": float(FLOAT32 * policy.num_parameters),
+            "sampler": float(policy.num_parameters * spread.compute_bytes),
+            "reference": float(self._has_reference * FLOAT32 * policy.num_trained),
+            "critic": 0.0 if models.critic is None else float(FLOAT32 * models.critic.num_trained),
+        }
+        return {"start": start | self._fixed, "sample": sample}
 
-def _first_phases(config: RunConfig, plan: PlanConfig, models: ModelBytes) -> Phases:
-    """Returns the start of a run, where FSDP2 has whole models before it shards them, and the sampling of episodes."""
-    spread, row, policy = spread_of(config, plan), models.row, models.policy
-    of_training, of_evaluation = episodes_side_by_side(config, plan)
-    longer = max(0, config.evaluated_sampling.max_new_tokens - config.sampling.max_new_tokens)
-    lengths = [(max(1, of_training), row.num_tokens), (of_evaluation, row.num_tokens + row.num_turns * longer)]
-    num_rows = max(1, of_training, of_evaluation)
-    shown = max(row.first.num_tokens, row.later.num_tokens) / row.tokens_per_turn
-    sample = _held(config, plan, models, spread) | {
-        "KV cache": max(
-            kv_cache(policy, spread, num_rows=number, num_tokens=length, num_layers=models.num_layers)
-            for number, length in lengths
-        ),
-        "activations": models.prefill(num_rows * shown).most,
-        "logits": float(num_rows * policy.vocab_size * (spread.compute_bytes + SAMPLER_COPIES * FLOAT32)),
-        "gathered": float(spread.num_shards > 1) * FLOAT32 * policy.largest_weight,  # for the copy that samples
-    }
-    if spread.engine != "fsdp2":
-        return {"sample": sample}
-    whole = replace(spread, engine="ddp", num_processes=1)
-    start = {
-        "weights": whole.kept(policy),
-        "sampler": float(policy.num_parameters * spread.compute_bytes),
-        "reference": float(_has_reference(config) * FLOAT32 * policy.num_trained),
-        "critic": float(FLOAT32 * models.critic.num_trained) if models.critic is not None else 0.0,
-    }
-    return {"start": start | _fixed(plan), "sample": sample}
-
-
-def _held(
-    config: RunConfig, plan: PlanConfig, models: ModelBytes, spread: Spread, at_hand: AtHand | None = None
-) -> dict[str, float]:
-    # A copy of the policy samples while it is trained; frozen weights are shared
-    copy = {"sampler": float(models.policy.num_trained * spread.weight_bytes)} if config.acts_on_copy else {}
-    return held(
-        models.policy,
-        models.critic,
-        spread,
-        has_reference=_has_reference(config),
-        fixed=_fixed(plan) | copy,
-        at_hand=at_hand,
-    )
-
-
-def _fixed(plan: PlanConfig) -> dict[str, float]:
-    return {"vLLM": plan.vllm_memory * plan.gpu_memory * GIB, "reserved": plan.reserved * GIB}
-
-
-def _has_reference(config: RunConfig) -> bool:
-    return config.has_reference and config.lora.rank is None  # with adapters it is the policy without them
+    def _held(self, at_hand: AtHand | None = None) -> dict[str, float]:
+        policy, spread, fixed = self.models.policy, self._spread, self._fixed
+        if self.config.acts_on_copy:  # a copy of the policy samples while it is trained; frozen weights are shared
+            fixed = fixed | {"sampler": float(policy.num_trained * spread.weight_bytes)}
+        return held(policy, self.models.critic, spread, has_reference=self._has_reference, fixed=fixed, at_hand=at_hand)

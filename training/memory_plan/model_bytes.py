@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,6 @@ from training.engines.lora import add_adapters
 from training.engines.policy import ValueModel, freeze_vision_tower
 from training.memory_plan.plan_rows import RowShape
 from vlm_envs.errors import ConfigError
-from vlm_envs.validation import require
 
 FLOAT32 = 4
 
@@ -58,11 +57,6 @@ class ModelShape:
     cached_per_token: int
     vocab_size: int
 
-    @property
-    def num_language(self) -> int:
-        """Weights that a token goes through: neither embeddings nor head nor vision tower."""
-        return self.num_parameters - self.num_vision - self.num_embeddings - self.num_head
-
 
 def model_without_memory(directory: Path, dtype: Any) -> Any:
     """Returns a checkpoint's model on the meta device, from its config.json alone.
@@ -80,12 +74,6 @@ def model_without_memory(directory: Path, dtype: Any) -> Any:
             model = AutoModelForImageTextToText.from_config(config, dtype=dtype)
     except (OSError, ValueError, KeyError, AttributeError, TypeError, StrictDataclassError) as error:
         raise ConfigError(f"{path} does not describe a model: {' '.join(str(error).split())}") from error
-    width, shown = config.get_text_config().hidden_size, getattr(config.vision_config, "out_hidden_size", None)
-    require(
-        shown in (None, width) or config.model_type not in ("qwen2_5_vl", "qwen3_vl"),
-        f"{path}: vision_config.out_hidden_size is {shown}, but the text's hidden_size is {width}; they have to be "
-        "equal.",
-    )
     model.tie_weights()
     return model.eval()
 
@@ -198,45 +186,29 @@ def layer_bytes(layers: list[Any], num_bytes: int, *, rank: int | None = None) -
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class PassBytes:
+class PassBytes(NamedTuple):
     """Bytes that a pass over a micro-batch holds besides weights and their gradients.
 
     Attributes:
         kept: What text and vision layers keep for the backward pass.
-        kept_vision: The vision layers' part, which is freed last.
         working: What the layer holds that is being computed.
         logits: What a chunk of logits holds, which is freed before layers go backward.
-        tied: The head's gradient, which waits for that of embeddings it shares its weights with.
     """
 
     kept: float = 0.0
-    kept_vision: float = 0.0
     working: float = 0.0
     logits: float = 0.0
-    tied: float = 0.0
-
-    @property
-    def activations(self) -> float:
-        """Most bytes of layers at a time."""
-        return max(self.kept + self.working + self.tied, 3 * self.tied)  # the embeddings' own, and the sum of both
 
     @property
     def most(self) -> float:
         """Most bytes at a time."""
-        return max(self.activations, self.kept + self.logits)
+        return self.kept + max(self.working, self.logits)
 
     @property
     def parts(self) -> dict[str, float]:
         """The same, by part of a phase."""
-        return {"activations": self.activations, "logits": self.most - self.activations}
-
-    def most_with(self, bytes_per_gradient: float, model: ModelShape) -> float:
-        """Returns the most bytes at a time with gradients, which appear while activations are freed."""
-        num_vision = 0 if model.num_frozen_vision else model.num_vision
-        trained, text = model.num_trained, max(0, model.num_trained - num_vision)
-        at_end = bytes_per_gradient * trained + 2 * self.tied
-        return max(self.most, self.kept_vision + bytes_per_gradient * text, at_end)
+        activations = self.kept + self.working
+        return {"activations": activations, "logits": self.most - activations}
 
 
 class ModelBytes:
@@ -257,6 +229,7 @@ class ModelBytes:
         self.num_bytes, self.num_layers = num_bytes, model.config.get_text_config().num_hidden_layers
         stacks = [each for part in vision_parts(model) for each in part.modules() if isinstance(each, nn.ModuleList)]
         blocks: nn.ModuleList = max(stacks, key=lambda stack: len(stack))
+        self._patches_per_turn = row.later.num_image_tokens * patches_per_token(model.config)
         self.text = layer_bytes(decoder_layers(model), num_bytes, rank=config.lora.rank)
         self.vision = layer_bytes(list(blocks), num_bytes)
         if config.lora.rank is not None:
@@ -270,16 +243,11 @@ class ModelBytes:
     def policy_training(self, num_turns: float) -> PassBytes:
         """Returns what the policy's forward and backward pass holds."""
         logits = self._logits(num_turns, num_copies=4 if self.config.ppo.entropy_coef > 0 else 3)
-        if self.config.lora.rank is not None:
-            return replace(self._trained(num_turns), logits=logits)
-        head = float((self.policy.num_head or self.policy.num_embeddings) * self.num_bytes)
-        has_chunks = num_turns * self.row.num_response_tokens > tokens_per_chunk(self.policy.vocab_size)
-        logits += has_chunks * head  # its gradient so far, beside that of the next chunk
-        return replace(self._trained(num_turns), logits=logits, tied=0.0 if self.policy.num_head else head)
+        return self._trained(num_turns)._replace(logits=logits)
 
     def policy_evaluation(self, num_turns: float) -> PassBytes:
         """Returns what the policy's forward pass alone holds."""
-        return replace(self.prefill(num_turns), logits=self._logits(num_turns, num_copies=2))
+        return self.prefill(num_turns)._replace(logits=self._logits(num_turns, num_copies=2))
 
     def critic_training(self, num_turns: float) -> PassBytes:
         """Returns what the critic's forward and backward pass holds."""
@@ -291,24 +259,31 @@ class ModelBytes:
 
     def prefill(self, num_turns: float) -> PassBytes:
         """Returns what a forward pass without the head holds."""
-        row = self.row
-        text, vision = row.tokens_per_turn * self.text.forward, row.later.num_patches * self.vision.forward
-        return PassBytes(working=num_turns * max(text, vision))
+        text = self.row.tokens_per_turn * self.text.forward
+        return PassBytes(working=num_turns * max(text, self._patches_per_turn * self.vision.forward))
 
     def _trained(self, num_turns: float) -> PassBytes:
         recomputes = self.config.memory.gradient_checkpointing
-        num_tokens, num_patches = num_turns * self.row.tokens_per_turn, num_turns * self.row.later.num_patches
-        is_frozen = self.policy.num_frozen_vision > 0
+        num_tokens, num_patches = num_turns * self.row.tokens_per_turn, num_turns * self._patches_per_turn
         # Besides layers there are the last norm, and the tower's projector
         text = self.text.all_kept(recomputes=recomputes) + 3 * self.text.width
-        vision = 0 if is_frozen else self.vision.all_kept(recomputes=recomputes) + 5 * self.vision.width
-        working = num_tokens * (self.text.backward + recomputes * self.text.kept)
-        return PassBytes(
-            kept=num_tokens * text + num_patches * vision, kept_vision=num_patches * vision, working=working
-        )
+        vision = self.vision.all_kept(recomputes=recomputes) + 5 * self.vision.width
+        kept = num_tokens * text + (0 if self.policy.num_frozen_vision else num_patches * vision)
+        return PassBytes(kept=kept, working=num_tokens * (self.text.backward + recomputes * self.text.kept))
 
     def _logits(self, num_turns: float, *, num_copies: int) -> float:
         vocab_size = self.policy.vocab_size
         num_tokens = min(num_turns * self.row.num_response_tokens, tokens_per_chunk(vocab_size))
         hidden = 2 * num_turns * self.row.tokens_per_turn * self.text.width
         return num_tokens * vocab_size * (num_copies * FLOAT32 + self.num_bytes) + hidden
+
+
+def patches_per_token(model_config: Any) -> float:
+    """Returns how many patches of the vision tower make one token of the language model."""
+    vision = model_config.vision_config
+    if merge := getattr(vision, "spatial_merge_size", None):
+        return float(merge**2)
+    side, patch = (size if isinstance(size, int) else size[0] for size in (vision.image_size, vision.patch_size))
+    num_patches = (side // patch) ** 2
+    of_tile = getattr(model_config, "mm_tokens_per_image", None) or getattr(model_config, "image_seq_length", None)
+    return num_patches / of_tile if of_tile else float(model_config.scale_factor**2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
@@ -12,11 +11,10 @@ from agents.hf.checkpoint import require_checkpoint
 from training.checkpoints.checkpoint_files import model_directory
 from training.config.run_config import RunConfig
 from training.memory_plan.plan_config import PlanConfig
-from training.recipes.shipped import RECIPES
-from training.run_options import configured, find_recipe
+from training.run_options import configured, named_recipe
 from vlm_envs.command_line import Program, asks_for_help, description_of, option_names, parsed, wrapped_usage
 from vlm_envs.errors import ConfigError
-from vlm_envs.validation import did_you_mean, fields_named
+from vlm_envs.validation import fields_named
 
 PROG = "python -m training plan"
 _OWN = tuple(f"--{each.name.replace('_', '-')}" for each in fields(PlanConfig))
@@ -49,11 +47,7 @@ def run_plan(words: Sequence[str]) -> None:
         print("Counting parameters and the tokens of episodes ...", file=sys.stderr)
     from training.memory_plan.plan_report import show_plan  # only now: mistakes need not wait for torch
 
-    def changed(options: str) -> tuple[RunConfig, PlanConfig]:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            return _parsed([*words, *options.split()])
-
-    fault = show_plan(config, plan, directory, changed)
+    fault = show_plan(config, plan, directory)
     if fault is not None:
         raise DoesNotFitError(fault)
 
@@ -67,25 +61,9 @@ def _parsed(words: Sequence[str]) -> tuple[RunConfig, PlanConfig]:
 
 def _configured(words: list[str], *, to_stderr: bool) -> RunConfig:
     """Returns the run's configuration; what is told meanwhile may not stand in the way of JSON."""
-    recipe, options = find_recipe(words)
-    if recipe is None:
-        raise ConfigError(
-            f"{PROG} takes a recipe ({', '.join(RECIPES)}), a world's id or --recipe FILE.py, and its options; got "
-            f"{words[:1]}."
-        )
-    _refuse_nearly_own(options)
+    recipe, options = named_recipe(words, PROG)
     with contextlib.redirect_stdout(sys.stderr) if to_stderr else contextlib.nullcontext():
         return configured(recipe, options)
-
-
-def _refuse_nearly_own(words: Sequence[str]) -> None:
-    """Refuses an option that is none of the recipe's and looks like one of the plan's."""
-    known = {option for names in option_names(RunConfig).values() for option in names.values()}
-    for word in words:
-        name = word.partition("=")[0].replace("_", "-")
-        meant = did_you_mean(name, _OWN) if name.startswith("--") and "." not in name and name not in known else ""
-        if meant:
-            raise ConfigError(f"{PROG} has no option {name}.{meant} All of them: {PROG} --help")
 
 
 def _own_words(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +11,16 @@ from agents.hf.checkpoint import require_device
 from agents.registry import require_agent
 from training.config.world_spec import WorldSpec, world_names
 from training.pools.pool_config import DrawPoolConfig, PoolConfig
-from training.pools.pool_levels import PoolLevel, chosen_levels, read_levels
-from training.recipes.shipped import RECIPES
-from training.run_options import find_recipe
-from training.world_options import read_world_options, world_words
+from training.pools.pool_levels import PoolLevel, chosen_levels, looked_up, read_levels
+from training.run_options import named_recipe
+from training.world_options import read_world_options
 from vlm_envs.command_line import HELP, HELP_ALL, Program, description_of, parsed
 from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.validation import require
-from vlm_envs.vector.vector_world import VectorWorld
-
-_Found = dict[str, tuple[PoolLevel, int, PoolConfig]]
-"""Levels by their id, with the place of their world among all, and the pool that they are in."""
-
-_AT_ONCE = 32
-"""Levels that are read in one call of a world, which has only so much time."""
 
 
 def pool_to_draw(words: Sequence[str]) -> tuple[str, WorldSpec, DrawPoolConfig]:
     """Returns what a command line asks for: what trains on the pool, the world whose levels are drawn, and how.
-
-    What trains is the words that name the recipe, the options of worlds that were given, and the pool in place of one
-    that was.
 
     Args:
         words: A recipe or the id of a world, arguments of worlds (`--worlds.0.kwargs.size 6`), and the options of
@@ -44,12 +32,7 @@ def pool_to_draw(words: Sequence[str]) -> tuple[str, WorldSpec, DrawPoolConfig]:
     """
     if not words or words[0] in (*HELP, HELP_ALL):
         parsed(DrawPoolConfig, ["--help"], _program("RECIPE"))
-    recipe, options = find_recipe(words)
-    if recipe is None:
-        raise ConfigError(
-            f"pool takes a recipe ({', '.join(RECIPES)}), a world's id or --recipe FILE.py, and its options; got "
-            f"{words[0]!r}."
-        )
+    recipe, options = named_recipe(words, "pool")
     run = recipe.config()
     worlds, rest = read_world_options(options, run.worlds)
     config = parsed(DrawPoolConfig, rest, _program(recipe.words), default=DrawPoolConfig(sampling=run.sampling))
@@ -58,9 +41,7 @@ def pool_to_draw(words: Sequence[str]) -> tuple[str, WorldSpec, DrawPoolConfig]:
     require_device(config.device)
     if config.agent is not None:
         require_agent(config.agent)
-    worlds_given = shlex.join(world_words(options, without_pool_of=config.world))
-    pool = f"--worlds.{config.world}.pool.file {shlex.quote(config.out)}"
-    return " ".join(filter(None, [recipe.words, worlds_given, pool])), spec, config
+    return f"{recipe.words} --worlds.{config.world}.pool.file {shlex.quote(config.out)}", spec, config
 
 
 def _program(recipe: str) -> Program:
@@ -98,70 +79,55 @@ def require_pools(specs: Sequence[WorldSpec]) -> list[str]:
         ConfigError: If a file or a row of a pool is broken, its filters leave nothing, its world cannot load one of its
             levels, or that is held out for evaluations; if a level is in a `pool` and in a `cold_start_pool`.
     """
-    trained: _Found = {}
-    shown: _Found = {}
+    names = world_names(specs)
+    trained: dict[str, tuple[PoolLevel, PoolConfig]] = {}
+    shown: dict[str, tuple[PoolLevel, int]] = {}
     told: list[str] = []
     for number, spec in enumerate(specs):
-        for config, found in ((spec.pool, trained), (spec.cold_start_pool, shown)):
-            if config is not None and config.draw:
-                told.append(f"{world_names(specs)[number]}: {config.draw} levels are drawn for {config.file}")
-            elif config is not None:
-                levels = chosen_levels(config)
-                _require_playable(spec, config, levels)
-                found |= {each.level_id: (each, number, config) for each in levels}
-                told.append(
-                    f"{world_names(specs)[number]}: {len(levels)} of the {len(read_levels(config.file))} levels of "
-                    f"{config.file}"
-                )
+        for config in filter(None, (spec.pool, spec.cold_start_pool)):
+            if config.draw:
+                told.append(f"{names[number]}: {config.draw} levels are drawn for {config.file}")
+                continue
+            levels = chosen_levels(config)
+            _require_playable(spec, config, levels)
+            num_levels = len(read_levels(config.file))
+            told.append(f"{names[number]}: {len(levels)} of the {num_levels} levels of {config.file}")
+            if config is spec.pool:
+                trained |= {level.level_id: (level, config) for level in levels}
+            else:
+                shown |= {level.level_id: (level, number) for level in levels}
         both = sorted(trained.keys() & shown.keys())
         if both:
-            first, name = both[0], world_names(specs)[number]
+            (level, config), (imitated, place) = trained[both[0]], shown[both[0]]
             raise ConfigError(
-                f"{len(both)} levels of {name} are both in a pool to train on and in a cold start's, the first of them "
-                f"at {trained[first][0].where} and {shown[first][0].where}. {_remedy(trained[first], shown[first])}"
+                f"{len(both)} levels of {names[number]} are both in a pool to train on and in a cold start's, the "
+                f"first of them at {level.where} and {imitated.where}. Leave them out of one, such as by "
+                f"--worlds.{place}.cold-start-pool.exclude {config.file}, or draw others for it: python -m training "
+                f"pool RECIPE --exclude {config.file} --out FILE"
             )
     return told
 
 
-def _remedy(trained: tuple[PoolLevel, int, PoolConfig], shown: tuple[PoolLevel, int, PoolConfig]) -> str:
-    """Returns how levels are left out of one of two pools that share some, or where others come from if all are."""
-    file, (_, number, config) = trained[2].file, shown
-    option = f"--worlds.{number}.cold-start-pool"
-    if {each.level_id for each in chosen_levels(config)} - {each.level_id for each in read_levels(file)}:
-        return f"Leave them out of one: {option}.exclude {file}"
-    what = "Both are the same file" if Path(file).resolve() == Path(config.file).resolve() else f"All are in {file}"
-    return (
-        f"{what}, so nothing would be left to imitate without them. Divide its lines between two files, or draw levels "
-        f"for the cold start as these were drawn, by python -m training pool with --exclude {file}; then name their "
-        f"file: {option}.file FILE"
-    )
-
-
 def _require_playable(spec: WorldSpec, config: PoolConfig, levels: Sequence[PoolLevel]) -> None:
     with spec.make_vector(1, split="train") as worlds:
-        for start in range(0, len(levels), _AT_ONCE):
-            _require_some(worlds, spec, config, levels[start : start + _AT_ONCE])
-
-
-def _require_some(worlds: VectorWorld, spec: WorldSpec, config: PoolConfig, levels: Sequence[PoolLevel]) -> None:
-    found = worlds.apply({0: partial(_looked_up, ids=[each.level_id for each in levels])})[0]
+        found = looked_up(worlds, _splits, [level.level_id for level in levels])
     for level, (split, fault) in zip(levels, found, strict=True):
-        if fault:
-            raise ConfigError(
-                f"{level.where}: {spec.env_id} cannot load this level as it is made here. {fault} Give the world the "
-                "arguments that the pool was drawn with, or remove the row."
-            )
-        if split not in (None, "train"):
-            raise ConfigError(
-                f"{level.where}: this level belongs to the split {split!r}, which is held out for evaluations. Remove "
-                f"the row, or draw a pool: python -m training pool {spec.env_id} --out {config.file}"
-            )
+        require(
+            not fault,
+            f"{level.where}: {spec.env_id} cannot load this level as it is made here. {fault} Give the world the "
+            "arguments that the pool was drawn with, or remove the row.",
+        )
+        require(
+            split in (None, "train"),
+            f"{level.where}: this level belongs to the split {split!r}, which is held out for evaluations. Remove the "
+            f"row, or draw a pool: python -m training pool {spec.env_id} --out {config.file}",
+        )
 
 
-def _looked_up(world: Any, ids: Sequence[str]) -> list[tuple[str | None, str]]:
+def _splits(world: Any, levels: Sequence[str]) -> list[tuple[str | None, str]]:
     """Returns the split of each level text, and what is wrong with it; called where the world lives."""
     found: list[tuple[str | None, str]] = []
-    for level in ids:
+    for level in levels:
         try:
             found.append((world.dynamics.level_split(level), ""))
         except VLMEnvsError as error:

@@ -81,21 +81,24 @@ class PoolConfig:
             f"{attempts} 5, or leave those filters out.",
         )
         require(
-            self.draw == 0 or self.attempts == 0 or any(map(self._takes_passes, range(self.attempts + 1))),
+            self.draw == 0
+            or self.attempts == 0
+            or None in [self.drops_passes(passes, self.attempts) for passes in range(self.attempts + 1)],
             f"With {attempts} {self.attempts} every pass rate is a multiple of 1/{self.attempts}, and filters of the "
             f"pool {self.file} take none of these. Widen the band, leave out drop_hopeless or drop_trivial, or use "
             f"more {attempts}.",
         )
 
-    def _takes_passes(self, passes: int) -> bool:
-        """Returns whether a level of the pool that the run draws is taken if so many of its attempts solve it."""
-        rate = passes / self.attempts
-        return not (
-            (self.drop_hopeless and passes == 0)
-            or (self.drop_trivial and passes == self.attempts)
-            or (self.min_pass_rate is not None and rate < self.min_pass_rate)
-            or (self.max_pass_rate is not None and rate > self.max_pass_rate)
-        )
+    def drops_passes(self, passes: int, attempts: int) -> str | None:
+        """Returns the filter that drops a level which so many of its attempts solve; None if none does."""
+        rate = passes / attempts
+        drops = {
+            "drop_hopeless": self.drop_hopeless and passes == 0,
+            "drop_trivial": self.drop_trivial and passes == attempts,
+            "min_pass_rate": self.min_pass_rate is not None and rate < self.min_pass_rate,
+            "max_pass_rate": self.max_pass_rate is not None and rate > self.max_pass_rate,
+        }
+        return next((name for name, is_dropped in drops.items() if is_dropped), None)
 
     def without_pass_rates(self) -> PoolConfig:
         """Returns the pool with those filters alone that need nobody to play: by lengths and by lists of ids."""

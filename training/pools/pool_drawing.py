@@ -41,32 +41,6 @@ _MAX_DRAWS_EACH = 50
 """Draws for each level that is asked for, after which there are taken to be no more."""
 
 
-class DrawnLevel(NamedTuple):
-    """A level that was drawn.
-
-    Attributes:
-        level_id: Its text.
-        solution_length: Actions of its shortest solution; None where nobody knows.
-    """
-
-    level_id: str
-    solution_length: int | None
-
-
-class _Place(NamedTuple):
-    """A level in the file.
-
-    Attributes:
-        number: Its row, from 0.
-        level: The level.
-        is_played: Whether an agent plays it.
-    """
-
-    number: int
-    level: DrawnLevel
-    is_played: bool
-
-
 class DrawnPool(NamedTuple):
     """What became of a pool.
 
@@ -108,20 +82,26 @@ def draw_pool(
     Raises:
         ConfigError: If the file holds something else, or no level can be drawn, or as `takes`.
     """
-    levels = list(itertools.islice(_drawn(spec, config), config.num_samples))
+    levels = [
+        PoolLevel(level_id=level_id, where=f"{config.out}, line {number}", solution_length=length)
+        for number, (level_id, length) in enumerate(itertools.islice(_drawn(spec, config), config.num_samples), start=1)
+    ]
     if not levels:
         raise ConfigError(
             f"{spec.env_id} has no level of the split 'train' that --exclude leaves. Exclude fewer, or give the world "
             "other arguments."
         )
     path = Path(config.out)
-    places = _places(levels, config, takes)
-    missing = places[_num_done(path, places, config) :]
-    agent = _agent(config) if any(each.is_played for each in missing) else None
-    for part in _played_together(missing, max(1, MAX_PARALLEL // config.attempts)):
-        played = {} if agent is None else _played(agent, spec, config, [each for each in part if each.is_played])
-        for number, level, _ in part:
+    taken = {level.level_id for level in levels} if takes is None else takes(levels)
+    is_played = [config.agent is not None and level.level_id in taken for level in levels]
+    numbers = range(_num_done(path, levels, is_played, config), len(levels))
+    agent = _agent(config) if any(is_played[number] for number in numbers) else None
+    for part in _played_together(numbers, is_played, max(1, MAX_PARALLEL // config.attempts)):
+        ids = {number: levels[number].level_id for number in part if is_played[number]}
+        played = {} if agent is None else _played(agent, spec, config, ids)
+        for number in part:
             counts = played.get(number, {"attempts": 0} if config.agent else {})
+            level = levels[number]
             append_line(path, {"id": level.level_id, "solution_length": level.solution_length, **counts})
     rows = read_lines(path)
     passes = [int(row["passes"]) for row in rows if "passes" in row]
@@ -129,31 +109,14 @@ def draw_pool(
     return DrawnPool(len(rows), by_passes, len(rows) - len(passes)) if config.agent else DrawnPool(len(rows), ())
 
 
-def _places(
-    levels: Sequence[DrawnLevel],
-    config: DrawPoolConfig,
-    takes: Callable[[Sequence[PoolLevel]], Collection[str]] | None,
-) -> list[_Place]:
-    """Returns the file's levels, and which of them are played."""
-    drawn = [
-        PoolLevel(level_id=level.level_id, where=f"{config.out}, line {number}", solution_length=level.solution_length)
-        for number, level in enumerate(levels, start=1)
-    ]
-    taken = {level.level_id for level in levels} if takes is None else takes(drawn)
-    return [
-        _Place(number, level, config.agent is not None and level.level_id in taken)
-        for number, level in enumerate(levels)
-    ]
-
-
-def _played_together(places: Sequence[_Place], size: int) -> Iterator[list[_Place]]:
-    """Yields levels in parts of at most so many that are played, with those between them that are not."""
-    part: list[_Place] = []
-    for place in places:
-        if place.is_played and sum(each.is_played for each in part) == size:
+def _played_together(numbers: Sequence[int], is_played: Sequence[bool], size: int) -> Iterator[list[int]]:
+    """Yields rows in parts of at most so many that are played, with those between them that are not."""
+    part: list[int] = []
+    for number in numbers:
+        if is_played[number] and sum(is_played[other] for other in part) == size:
             yield part
             part = []
-        part.append(place)
+        part.append(number)
     if part:
         yield part
 
@@ -166,15 +129,15 @@ def _agent(config: DrawPoolConfig) -> Agent:
     return make_agent(config.agent, **{name: value for name, value in offered.items() if name in known})
 
 
-def _num_done(path: Path, places: Sequence[_Place], config: DrawPoolConfig) -> int:
+def _num_done(path: Path, levels: Sequence[PoolLevel], is_played: Sequence[bool], config: DrawPoolConfig) -> int:
     """Returns how many rows stand already; a half-written last one is taken away."""
     rows = read_lines(path)
-    same = len(rows) <= len(places) and all(
-        row.get("id") == place.level.level_id and _is_as_asked(row, place, config)
-        for row, place in zip(rows, places, strict=False)
+    is_same = len(rows) <= len(levels) and all(
+        row.get("id") == level.level_id and _is_as_asked(row, played, config)
+        for row, level, played in zip(rows, levels, is_played, strict=False)
     )
     require(
-        same,
+        is_same,
         f"--out {path} holds another pool than the one asked for: other levels, another agent or other attempts. "
         "Choose another file, or remove this one.",
     )
@@ -183,24 +146,24 @@ def _num_done(path: Path, places: Sequence[_Place], config: DrawPoolConfig) -> i
     return len(rows)
 
 
-def _is_as_asked(row: Record, place: _Place, config: DrawPoolConfig) -> bool:
+def _is_as_asked(row: Record, is_played: bool, config: DrawPoolConfig) -> bool:
     """Returns whether a row may be of this call; attempts that were lost with their workers are not counted."""
     if "agent" not in row:
-        return not place.is_played
+        return not is_played
     return row["agent"] == config.agent and int(row.get("attempts", -1)) in range(config.attempts + 1)
 
 
-def _played(agent: Agent, spec: WorldSpec, config: DrawPoolConfig, places: Sequence[_Place]) -> dict[int, Record]:
-    """Returns what an agent made of each level, by its row; the seeds of a row are the same whoever else is played."""
+def _played(agent: Agent, spec: WorldSpec, config: DrawPoolConfig, ids: Mapping[int, str]) -> dict[int, Record]:
+    """Returns the counts of each level by its row; the seeds of a row are the same whichever others are played."""
     count, first = config.attempts, _first_seed(config)
-    seeds = [seed for each in places for seed in split_seeds("train", count, start=first + each.number * count)]
-    texts = [each.level.level_id for each in places for _ in range(count)]
+    seeds = [seed for number in ids for seed in split_seeds("train", count, start=first + number * count)]
+    texts = [level for level in ids.values() for _ in range(count)]
     played = play_each(agent, spec, seeds, split="train", max_parallel=MAX_PARALLEL, levels=texts)
     found: dict[int, Record] = {}
-    for index, place in enumerate(places):
+    for index, number in enumerate(ids):
         kept = [each for each in played[index * count : (index + 1) * count] if each is not None]
         rewards = [each.total_reward for each in kept]
-        found[place.number] = {
+        found[number] = {
             "attempts": len(kept),
             "passes": sum(each.success for each in kept),
             "reward": float(np.mean(rewards)) if rewards else None,
@@ -213,28 +176,27 @@ def _first_seed(config: DrawPoolConfig) -> int:
     return _FIRST_SEED + config.seed * 1_000_003 % _NUM_SEEDS
 
 
-def _drawn(spec: WorldSpec, config: DrawPoolConfig) -> Iterator[DrawnLevel]:
-    """Yields different levels that are not excluded, as many as there are."""
+def _drawn(spec: WorldSpec, config: DrawPoolConfig) -> Iterator[tuple[str, int | None]]:
+    """Yields different levels that are not excluded, each with the length of its shortest solution, if known."""
     seen, excluded = set[str](), excluded_questions(config.exclude)
     with spec.make_vector(1, split="train") as worlds:
         listed = worlds.apply({0: _listed_ids})[0]
         if listed is not None:
             order = np.random.default_rng(config.seed).permutation(len(listed))
-            calls = (partial(_of_ids, ids=[listed[place] for place in part]) for part in _parts(order.tolist()))
+            found: Iterator[tuple[str, int | None]] = ((listed[place], None) for place in order.tolist())
         else:
             seeds = split_seeds("train", config.num_samples * _MAX_DRAWS_EACH + 1000, start=_first_seed(config))
             calls = (partial(_of_seeds, seeds=part) for part in _parts(seeds))
-        for call in calls:
-            for level in worlds.apply({0: call})[0]:
-                if level.level_id not in seen and question_of(level.level_id) not in excluded:
-                    seen.add(level.level_id)
-                    yield level
+            found = (level for call in calls for level in worlds.apply({0: call})[0])
+        for level_id, length in found:
+            if level_id not in seen and question_of(level_id) not in excluded:
+                seen.add(level_id)
+                yield level_id, length
 
 
-def _parts(values: Any) -> Iterator[list[Any]]:
-    """Yields values in parts that one call of a world has time for."""
-    left = iter(values)
-    while part := list(itertools.islice(left, _AT_ONCE)):
+def _parts(seeds: Iterator[int]) -> Iterator[list[int]]:
+    """Yields seeds in parts that one call of a world has time for."""
+    while part := list(itertools.islice(seeds, _AT_ONCE)):
         yield part
 
 
@@ -244,29 +206,20 @@ def _listed_ids(world: Any) -> tuple[str, ...] | None:
     return None if ids is None else ids("train")
 
 
-def _of_ids(world: Any, ids: Sequence[str]) -> list[DrawnLevel]:
-    """Returns levels by their ids, without looking at them: a data set may be large."""
-    return [DrawnLevel(each, None) for each in ids]
-
-
-def _of_seeds(world: Any, seeds: Sequence[int]) -> list[DrawnLevel]:
-    """Returns the levels of seeds; called where the world lives."""
-    found: list[DrawnLevel] = []
+def _of_seeds(world: Any, seeds: Sequence[int]) -> list[tuple[str, int | None]]:
+    """Returns the levels of seeds and the lengths of their solutions; called where the world lives."""
+    found: list[tuple[str, int | None]] = []
     for seed in seeds:
         try:
             state = world.dynamics.generate(np.random.default_rng(seed), "train")
         except GenerationError:
             continue
-        found.append(DrawnLevel(world.dynamics.dump(state), _length(world, state)))
+        try:
+            length = world.dynamics.cost_to_go(state)
+        except SolverLimitError:
+            length = None
+        found.append((world.dynamics.dump(state), length))
     return found
-
-
-def _length(world: Any, state: Any) -> int | None:
-    try:
-        length: int | None = world.dynamics.cost_to_go(state)
-    except SolverLimitError:
-        return None
-    return length
 
 
 def draw_own_pools(config: RunConfig, directory: Path, model: Path) -> None:
@@ -284,15 +237,11 @@ def draw_own_pools(config: RunConfig, directory: Path, model: Path) -> None:
     """
     import torch  # Not at the top: the command that draws a pool may do without
 
-    placed = worlds_with_pools(config.worlds, directory)
-    for number, spec in enumerate(own_pools(config.worlds)):
+    own = {number: spec.pool for number, spec in enumerate(config.worlds) if spec.pool is not None and spec.pool.draw}
+    for index, spec in enumerate(own_pools(config.worlds)):
         assert spec.pool is not None
         path = directory / OWN_POOLS / spec.pool.file
-        sharing = {
-            place: here.pool
-            for place, (world, here) in enumerate(zip(config.worlds, placed, strict=True))
-            if here.pool is not None and world.pool is not None and world.pool.draw and here.pool.file == str(path)
-        }
+        sharing = {number: pool.within(directory) for number, pool in own.items() if pool.file == spec.pool.file}
         path.parent.mkdir(parents=True, exist_ok=True)
         with torch.random.fork_rng(devices=[]):
             drawn = draw_pool(
@@ -305,33 +254,33 @@ def draw_own_pools(config: RunConfig, directory: Path, model: Path) -> None:
                     attempts=spec.pool.attempts or 1,
                     sampling=config.sampling,
                     device=config.device,
-                    seed=config.seed + 1000 * number,
+                    seed=config.seed + 1000 * index,
                 ),
                 takes=partial(_taken, config, sharing),
             )
         print(f"Pool {path}: {drawn}", flush=True)
-    for place, (world, here) in enumerate(zip(config.worlds, placed, strict=True)):
-        if here.pool is not None and world.pool is not None and world.pool.draw:
-            chosen_levels(here.pool, larger=_larger(config, place))
-        elif here.pool is not None:
-            chosen_levels(here.pool)
+    for number, spec in enumerate(config.worlds):
+        if number in own:
+            chosen_levels(own[number].within(directory), larger=_larger(config, number))
+        elif spec.pool is not None:
+            chosen_levels(spec.pool)
 
 
 def _taken(config: RunConfig, pools: Mapping[int, PoolConfig], levels: Sequence[PoolLevel]) -> frozenset[str]:
-    """Returns the ids that any of some pools may take, whatever their pass rates; those alone need be played.
+    """Returns the ids that any of some pools may take, whatever their pass rates; only these need be played.
 
     Args:
         config: The run.
-        pools: That share a file, by the place of their world in the mix.
+        pools: Pools that share a file, by the number of their world in the mix.
         levels: That were drawn for it.
 
     Raises:
         ConfigError: If a pool takes none of them, or its `include` lists others.
     """
-    kept = [
-        kept_levels(pool.without_pass_rates(), levels, larger=_larger(config, place)) for place, pool in pools.items()
-    ]
-    return frozenset(level.level_id for each in kept for level in each)
+    kept = (
+        kept_levels(pool.without_pass_rates(), levels, larger=_larger(config, number)) for number, pool in pools.items()
+    )
+    return frozenset(level.level_id for of_pool in kept for level in of_pool)
 
 
 def _larger(config: RunConfig, place: int) -> str:

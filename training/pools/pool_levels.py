@@ -11,11 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from vlm_envs.vector.vector_world import VectorWorld
 _LARGER = "draw a larger pool: python -m training pool RECIPE --num-samples N --out FILE"
 _EXAMPLE = '{"id": "vstar:12", "attempts": 5, "passes": 2}'
 _logger = logging.getLogger(__name__)
+_Found = TypeVar("_Found")
 
 _AT_ONCE = 16
 """Levels that are looked at in one call of a world, which has only so much time."""
@@ -111,22 +112,15 @@ def _reason_against(
 def _reason_of_rate(level: PoolLevel, config: PoolConfig) -> str | None:
     if not config.reads_pass_rates:
         return None
-    rate = level.pass_rate
-    if rate is None and level.is_counted:
+    if level.attempts:
+        return config.drops_passes(level.passes, level.attempts)
+    if level.is_counted:
         return "not being played"
-    if rate is None:
-        raise ConfigError(
-            f"{level.where}: nobody has played this level, and a filter of the pool reads its pass rate. Count passes "
-            "with python -m training pool RECIPE --agent hf:DIR --attempts 5 --out FILE, or leave out min_pass_rate, "
-            "max_pass_rate, drop_hopeless and drop_trivial."
-        )
-    drops = {
-        "drop_hopeless": config.drop_hopeless and level.passes == 0,
-        "drop_trivial": config.drop_trivial and level.passes == level.attempts,
-        "min_pass_rate": config.min_pass_rate is not None and rate < config.min_pass_rate,
-        "max_pass_rate": config.max_pass_rate is not None and rate > config.max_pass_rate,
-    }
-    return next((name for name, is_dropped in drops.items() if is_dropped), None)
+    raise ConfigError(
+        f"{level.where}: nobody has played this level, and a filter of the pool reads its pass rate. Count passes with "
+        "python -m training pool RECIPE --agent hf:DIR --attempts 5 --out FILE, or leave out min_pass_rate, "
+        "max_pass_rate, drop_hopeless and drop_trivial."
+    )
 
 
 def _reason_of_length(level: PoolLevel, config: PoolConfig) -> str | None:
@@ -230,29 +224,25 @@ def _level(where: str, row: Mapping[str, Any]) -> PoolLevel:
     level_id = row.get("id")
     if not isinstance(level_id, str) or not level_id.strip():
         raise ConfigError(f"{where}: a row needs its level's text as 'id', such as {_EXAMPLE}; got {level_id!r}.")
-    attempts, passes, length = (row.get(name) for name in ("attempts", "passes", "solution_length"))
-    told = {"attempts": attempts, "passes": passes, "solution_length": length}
-    numbers = {name: 0 if value is None else value for name, value in told.items()}
+    numbers = {name: row.get(name) for name in ("solution_length", "attempts", "passes")}
     for name, value in numbers.items():
         is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-        require(is_count, f"{where}: {name!r} must be a whole number from 0; got {value!r}. Mend it.")
+        require(
+            value is None or is_count, f"{where}: {name!r} must be a whole number from 0; got {value!r}. Repair it."
+        )
+    attempts, passes, agent = numbers["attempts"] or 0, numbers["passes"], row.get("agent")
     require(
-        passes is not None or not attempts,
-        f"{where}: of {attempts} attempts it does not say how many 'passes' there were. Mend it.",
+        (passes is not None or not attempts) and (passes or 0) <= attempts,
+        f"{where}: 'passes' must be a whole number from 0 to the {attempts} 'attempts'; got {passes}. Repair it.",
     )
-    require(
-        numbers["passes"] <= numbers["attempts"],
-        f"{where}: {numbers['passes']} passes of {numbers['attempts']} attempts cannot be. Mend it.",
-    )
-    agent = row.get("agent")
     return PoolLevel(
         level_id=level_id,
         where=where,
-        solution_length=length,
-        attempts=numbers["attempts"],
-        passes=numbers["passes"],
+        solution_length=numbers["solution_length"],
+        attempts=attempts,
+        passes=passes or 0,
         agent=agent if isinstance(agent, str) else None,
-        is_counted=attempts is not None,
+        is_counted=numbers["attempts"] is not None,
     )
 
 
@@ -363,19 +353,25 @@ class ShownLevels:
 
     def _look(self, levels: Sequence[str], worlds: VectorWorld) -> None:
         new = [level for level in dict.fromkeys(levels) if level not in self._faults]
-        for start in range(0, len(new), _AT_ONCE):
-            part = new[start : start + _AT_ONCE]
-            for level, fault in zip(part, worlds.apply({0: partial(level_faults, levels=part)})[0], strict=True):
-                self._faults[level] = fault
-                if fault:
-                    _logger.warning(
-                        "A level of %s is left out, and the next one played in its place. %s %d of the pool's %d "
-                        "levels are left out by now.",
-                        self._name,
-                        fault,
-                        self.num_broken,
-                        len(self._ids),
-                    )
+        for level, fault in zip(new, looked_up(worlds, level_faults, new), strict=True):
+            self._faults[level] = fault
+            if fault:
+                _logger.warning(
+                    "A level of %s is left out, and the next one played in its place. %s %d of the pool's %d levels "
+                    "are left out by now.",
+                    self._name,
+                    fault,
+                    self.num_broken,
+                    len(self._ids),
+                )
+
+
+def looked_up(worlds: VectorWorld, look: Callable[..., list[_Found]], levels: Sequence[str]) -> list[_Found]:
+    """Returns what the first of some worlds finds out about levels, a few in each call, which has only so much time."""
+    found: list[_Found] = []
+    for start in range(0, len(levels), _AT_ONCE):
+        found += worlds.apply({0: partial(look, levels=levels[start : start + _AT_ONCE])})[0]
+    return found
 
 
 def level_faults(world: Any, levels: Sequence[str], *, of: type[VLMEnvsError] = BrokenRowError) -> list[str]:

@@ -46,7 +46,7 @@ from training.algorithms.grpo import GRPO
 from training.cold_start.cold_start_config import ColdStartConfig
 from training.config.judge_config import JudgeConfig
 from training.config.run_config import EvalSamplingConfig, RunConfig
-from training.config.update_config import PAPER_BETAS, MemoryConfig, PPOConfig
+from training.config.update_config import LARGE_MODEL, PAPER_BETAS, PPOConfig
 from training.config.world_spec import WorldSpec
 from training.curation.curation_config import CurateConfig
 from training.pools.pool_config import PoolConfig
@@ -130,8 +130,7 @@ def _fine_tuned() -> SFTConfig:
         batch_size=256,
         learning_rate=1e-5,
         betas=PAPER_BETAS,
-        memory=MemoryConfig(gradient_checkpointing=True),
-        dtype="bfloat16",
+        **LARGE_MODEL,
     )
 
 
@@ -160,8 +159,7 @@ def _reinforced(reward: str) -> RunConfig:
             betas=PAPER_BETAS,
             weight_decay=0.01,
         ),
-        memory=MemoryConfig(gradient_checkpointing=True),
-        dtype="bfloat16",
+        **LARGE_MODEL,
     )
 
 
@@ -294,7 +292,7 @@ def _tiny_run(reward: str, *, source: str) -> RunConfig:
 
 def _judged(reward: str) -> JudgeConfig:
     settings = REWARDS[require_choice("The reward of Argos", reward, REWARDS)]
-    return JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward="argos", reward_settings=settings)
+    return JudgeConfig.of_episodes("argos", reward_settings=settings)
 
 
 def _named(recipe: str, reward: str) -> str:

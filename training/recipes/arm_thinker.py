@@ -45,7 +45,7 @@ from agents.hf.sampling_config import SamplingConfig
 from training.algorithms.grpo import GRPO
 from training.config.judge_config import JudgeConfig
 from training.config.run_config import RunConfig
-from training.config.update_config import PAPER_BETAS, MemoryConfig, PPOConfig
+from training.config.update_config import LARGE_MODEL, PAPER_BETAS, MemoryConfig, PPOConfig
 from training.config.world_spec import WorldSpec
 from training.curation.curation_config import CurateConfig
 from training.pools.pool_config import PoolConfig
@@ -248,7 +248,7 @@ def _reinforced(sources: dict[str, dict[str, Any]], reward: str) -> RunConfig:
         num_groups=BATCH_SIZE,
         group_size=16,
         sampling=SamplingConfig(temperature=1.0, max_new_tokens=2048),
-        judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward=reward),
+        judge=JudgeConfig.of_episodes(reward),
         algorithm=GRPO(),
         ppo=PPOConfig(
             learning_rate=2e-6,
@@ -259,8 +259,7 @@ def _reinforced(sources: dict[str, dict[str, Any]], reward: str) -> RunConfig:
             betas=PAPER_BETAS,
             weight_decay=0.01,
         ),
-        memory=MemoryConfig(gradient_checkpointing=True),
-        dtype="bfloat16",
+        **LARGE_MODEL,
         num_eval_episodes=128,
         eval_every=8,
         num_val_episodes=128,

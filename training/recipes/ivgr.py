@@ -39,7 +39,7 @@ from training.algorithms.grpo import GRPO
 from training.cold_start.cold_start_config import ColdStartConfig
 from training.config.judge_config import JudgeConfig
 from training.config.run_config import RunConfig
-from training.config.update_config import PAPER_BETAS, MemoryConfig, PPOConfig
+from training.config.update_config import LARGE_MODEL, PAPER_BETAS, PPOConfig
 from training.config.world_spec import WorldSpec
 from training.pools.pool_config import PoolConfig
 from training.sft.sft_config import SFTConfig
@@ -78,8 +78,7 @@ def ivgr() -> StagesConfig:
         warmup_ratio=0.0,
         betas=PAPER_BETAS,
         weight_decay=0.0,
-        memory=MemoryConfig(gradient_checkpointing=True),
-        dtype="bfloat16",
+        **LARGE_MODEL,
     )
     boxed = _PAID_BY_JUDGE | {"dataset": "treevgr", "folder": "TreeVGR-RL-37K", "train_on_all": True}
     general = boxed | {"folder": "general"}
@@ -96,10 +95,8 @@ def ivgr() -> StagesConfig:
         num_groups=512,
         group_size=5,
         sampling=SamplingConfig(temperature=1.0, max_new_tokens=4096),
-        judge=JudgeConfig(
-            grounding_weight=0.0,
-            worldmodeling_weight=0.0,
-            episode_reward="ivgr",
+        judge=JudgeConfig.of_episodes(
+            "ivgr",
             endpoint=EndpointConfig(
                 model="Qwen/Qwen2.5-72B-Instruct", base_url="http://127.0.0.1:8000/v1", temperature=0.01
             ),
@@ -115,8 +112,7 @@ def ivgr() -> StagesConfig:
             betas=PAPER_BETAS,
             weight_decay=0.01,
         ),
-        memory=MemoryConfig(gradient_checkpointing=True),
-        dtype="bfloat16",
+        **LARGE_MODEL,
         num_eval_episodes=0,
         num_val_episodes=0,
     )
@@ -181,7 +177,7 @@ def _tiny(name: str, worlds: tuple[WorldSpec, ...], *, reward: str | None) -> Ru
         num_groups=20,
         group_size=5,
         sampling=SamplingConfig(max_new_tokens=80),
-        judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward=reward),
+        judge=JudgeConfig.of_episodes(reward),
         algorithm=GRPO(),
         ppo=PPOConfig(
             learning_rate=1e-4,

@@ -13,7 +13,7 @@ COMMANDS = {
     "sft": "fine-tune a checkpoint on conversations with pictures, or on what curate made",
     "cold_start": "rebuild a recipe's cold start, or what that goes on from",
     "pool": "draw a finite set of levels to train on, and count how often an agent solves each",
-    "plan": "say whether a run fits its GPUs, from a checkpoint's config.json alone",
+    "plan": "plan the memory of a run on its GPUs, without a checkpoint's weights",
     "upscaler": "train a super-resolution network on generated scenes",
     "pairs": "put wrong responses beside right ones, to be judged, and drop those too similar",
     "curate": "filter an expert's rollouts into a data set to fine-tune on",

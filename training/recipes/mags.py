@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +12,7 @@ from training.algorithms.grpo import GRPO
 from training.cold_start.cold_start_config import ColdStartConfig
 from training.config.judge_config import JudgeConfig
 from training.config.run_config import EvalSamplingConfig, RunConfig
-from training.config.update_config import PAPER_BETAS, MemoryConfig, PPOConfig
+from training.config.update_config import LARGE_MODEL, PAPER_BETAS, PPOConfig
 from training.config.world_spec import WorldSpec
 from training.pools.pool_config import PoolConfig
 from training.recipes.tiny import tiny_recipe, without_critic
@@ -42,7 +42,6 @@ _TINY_CROP_AND_RESIZE: Mapping[str, Any] = MappingProxyType({"upscaler": "bicubi
 _TINY_SUPER_RESOLUTION: Mapping[str, Any] = MappingProxyType({"upscaler": SMFANET, "upscaler_kwargs": {"factor": 2}})
 _TINY_NUM_ITERATIONS = (40, 30)
 """Of both stages: three quarters of the first one's in the second, as 225 of 300."""
-_TINY_NO_JUDGE = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0)
 _TINY_IMITATION = ColdStartConfig(num_steps=2000, num_first_turn_steps=1100, suboptimal_rate=0.5)
 
 
@@ -103,44 +102,20 @@ def mags(variant: str = "curriculum") -> StagesConfig:
     Raises:
         ConfigError: If there is no such variant.
     """
-    return VARIANT_OF[require_choice("The variant of mags", variant, VARIANTS)]()
+    require_choice("The variant of mags", variant, VARIANTS)
+    enlarged = CROP_AND_RESIZE if variant == "without_super_resolution" else SUPER_RESOLUTION
+    stages = [Stage(name=FOUNDATIONS.name, run=_run(FOUNDATIONS, enlarged))]
+    if variant == "curriculum":
+        stages.append(Stage(name=COMPLEX.name, run=replace(_run(COMPLEX, enlarged), model=STAGE_BEFORE)))
+    elif variant == "direct":
+        num_iterations = FOUNDATIONS.num_iterations + COMPLEX.num_iterations
+        direct = replace(FOUNDATIONS, name=variant, number=COMPLEX.number, num_iterations=num_iterations)
+        stages = [Stage(name=variant, run=_run(direct, enlarged, FOUNDATIONS, COMPLEX))]
+    return StagesConfig(name=_named("mags", variant), model=MODEL, stages=tuple(stages))
 
 
-def _curriculum() -> StagesConfig:
-    second = replace(_run(COMPLEX, SUPER_RESOLUTION), model=STAGE_BEFORE)
-    return _stages(
-        "mags",
-        Stage(name=FOUNDATIONS.name, run=_run(FOUNDATIONS, SUPER_RESOLUTION)),
-        Stage(name=COMPLEX.name, run=second, reference="reset"),
-    )
-
-
-def _direct() -> StagesConfig:
-    settings = replace(
-        FOUNDATIONS,
-        name="direct",
-        number=COMPLEX.number,
-        num_iterations=FOUNDATIONS.num_iterations + COMPLEX.num_iterations,
-    )
-    run = _run(settings, SUPER_RESOLUTION)
-    worlds = tuple(
-        _world(each, name, COMPLEX.number, SUPER_RESOLUTION) for each, name in _samples(FOUNDATIONS, COMPLEX)
-    )
-    return _stages("mags_direct", Stage(name=settings.name, run=replace(run, worlds=worlds)))
-
-
-def _without_super_resolution() -> StagesConfig:
-    stage = Stage(name=FOUNDATIONS.name, run=_run(FOUNDATIONS, CROP_AND_RESIZE))
-    return _stages("mags_without_super_resolution", stage)
-
-
-VARIANT_OF: Mapping[str, Callable[[], StagesConfig]] = MappingProxyType(
-    dict(zip(VARIANTS, (_curriculum, _direct, _without_super_resolution), strict=True))
-)
-
-
-def _stages(name: str, *stages: Stage) -> StagesConfig:
-    return StagesConfig(name=name, model=MODEL, stages=stages)
+def _named(recipe: str, variant: str) -> str:
+    return recipe if variant == "curriculum" else f"{recipe}_{variant}"
 
 
 def _samples(*stages: Settings) -> list[tuple[str, str]]:
@@ -169,20 +144,20 @@ def _world(samples: str, dataset: str, number: int, enlarged: Mapping[str, Any])
     )
 
 
-def _run(settings: Settings, enlarged: Mapping[str, Any]) -> RunConfig:
-    """Returns a stage as a run: appendix C."""
+def _run(settings: Settings, enlarged: Mapping[str, Any], *sampled: Settings) -> RunConfig:
+    """Returns a stage as a run: appendix C. Its samples are those of `sampled`, or its own."""
     return RunConfig(
         name=settings.name,
         model=MODEL,
-        worlds=tuple(_world(each, name, settings.number, enlarged) for each, name in _samples(settings)),
+        worlds=tuple(
+            _world(each, name, settings.number, enlarged) for each, name in _samples(*(sampled or (settings,)))
+        ),
         num_iterations=settings.num_iterations,
         num_groups=4,
         group_size=16,
         sampling=SamplingConfig(temperature=settings.temperature, max_new_tokens=512),
         eval_sampling=EvalSamplingConfig(temperature=0.01, top_p=0.95),
-        judge=JudgeConfig(
-            grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward=f"mags_stage_{settings.number}"
-        ),
+        judge=JudgeConfig.of_episodes(f"mags_stage_{settings.number}"),
         algorithm=GRPO(),
         ppo=PPOConfig(
             learning_rate=settings.learning_rate,
@@ -196,8 +171,7 @@ def _run(settings: Settings, enlarged: Mapping[str, Any]) -> RunConfig:
             old_logprobs="trainer",
             betas=PAPER_BETAS,
         ),
-        memory=MemoryConfig(gradient_checkpointing=True),
-        dtype="bfloat16",
+        **LARGE_MODEL,
     )
 
 
@@ -216,48 +190,27 @@ def mags_tiny(variant: str = "curriculum") -> StagesConfig:
     Raises:
         ConfigError: If there is no such variant.
     """
-    return _TINY_VARIANTS[require_choice("The variant of mags_tiny", variant, VARIANTS)]()
-
-
-def _tiny_curriculum() -> StagesConfig:
+    require_choice("The variant of mags_tiny", variant, VARIANTS)
+    enlarged = _TINY_CROP_AND_RESIZE if variant == "without_super_resolution" else _TINY_SUPER_RESOLUTION
     first, second = _TINY_NUM_ITERATIONS
-    recall = _tiny_stage(2, num_iterations=second, learning_rate=2.5e-5, kl_coef=0.03)
-    return _tiny_staged(
-        "mags_tiny",
-        Stage(name="precision", run=_tiny_stage(1, num_iterations=first, learning_rate=1e-4, kl_coef=0.04)),
-        Stage(name="recall", run=replace(recall, seed=1), reference="reset"),
+    precision = _tiny_stage(1, num_iterations=first, learning_rate=1e-4, kl_coef=0.04, enlarged=enlarged)
+    stages = [Stage(name="precision", run=precision)]
+    if variant == "curriculum":
+        recall = _tiny_stage(2, num_iterations=second, learning_rate=2.5e-5, kl_coef=0.03)
+        stages.append(Stage(name="recall", run=replace(recall, seed=1)))
+    elif variant == "direct":
+        direct = _tiny_stage(2, num_iterations=first + second, learning_rate=1e-4, kl_coef=0.04)
+        stages = [Stage(name="direct", run=direct)]
+    # They begin by imitating the expert under the prompts of both of the paper's stages
+    imitated, other = (
+        _tiny_stage(number, num_iterations=0, learning_rate=1e-4, kl_coef=0.0, enlarged=enlarged) for number in (1, 2)
     )
-
-
-def _tiny_direct() -> StagesConfig:
-    run = _tiny_stage(2, num_iterations=sum(_TINY_NUM_ITERATIONS), learning_rate=1e-4, kl_coef=0.04)
-    return _tiny_staged("mags_tiny_direct", Stage(name="direct", run=run))
-
-
-def _tiny_without_super_resolution() -> StagesConfig:
-    run = _tiny_stage(
-        1, num_iterations=_TINY_NUM_ITERATIONS[0], learning_rate=1e-4, kl_coef=0.04, enlarged=_TINY_CROP_AND_RESIZE
-    )
-    return _tiny_staged(
-        "mags_tiny_without_super_resolution", Stage(name="precision", run=run), enlarged=_TINY_CROP_AND_RESIZE
-    )
-
-
-_TINY_VARIANTS: Mapping[str, Callable[[], StagesConfig]] = MappingProxyType(
-    dict(zip(VARIANTS, (_tiny_curriculum, _tiny_direct, _tiny_without_super_resolution), strict=True))
-)
-
-
-def _tiny_staged(name: str, *stages: Stage, enlarged: Mapping[str, Any] = _TINY_SUPER_RESOLUTION) -> StagesConfig:
-    """Returns a run of stages that begins by imitating the expert under the prompts of both of the paper's."""
     prompts = tuple(
         replace(world, name=f"stage {number}")
-        for number in (1, 2)
-        for world in _tiny_stage(number, num_iterations=0, learning_rate=1e-4, kl_coef=0.0, enlarged=enlarged).worlds
+        for number, world in enumerate((*imitated.worlds, *other.worlds), start=1)
     )
-    imitated = _tiny_stage(1, num_iterations=0, learning_rate=1e-4, kl_coef=0.0)
-    imitated = replace(imitated, model=None, worlds=prompts, judge=_TINY_NO_JUDGE)
-    return StagesConfig(name=name, stages=(Stage(name="imitation", run=imitated), *stages))
+    imitated = replace(imitated, model=None, worlds=prompts, judge=JudgeConfig.of_episodes())
+    return StagesConfig(name=_named("mags_tiny", variant), stages=(Stage(name="imitation", run=imitated), *stages))
 
 
 def _tiny_stage(
@@ -290,7 +243,7 @@ def _tiny_stage(
         num_iterations=num_iterations,
         cold_start=_TINY_IMITATION,
         max_new_tokens=80,
-        judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward=f"mags_stage_{number}"),
+        judge=JudgeConfig.of_episodes(f"mags_stage_{number}"),
     )
     config = without_critic(config)
     return replace(config, model=STAGE_BEFORE, ppo=replace(config.ppo, learning_rate=learning_rate, kl_coef=kl_coef))

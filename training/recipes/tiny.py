@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from agents.hf.sampling_config import SamplingConfig
 from training.algorithms.algorithm import CriticConfig
@@ -72,27 +73,23 @@ def svg_tiny() -> RunConfig:
     is one turn, because an expert whose first drawing is exact shows nobody how a wrong one is mended. Numbers are many
     small decisions, each with a little of the reward, so batches are large and steps are small.
     """
-    config = tiny_recipe(
+    config = _from_shipped_start(
         "svg_tiny",
-        WorldSpec(
-            env_id="VLM/SVG-v0",
-            kwargs={
-                "difficulty": 1,
-                "resolution": 112,
-                "max_turns": 1,
-                "prompt_format": "no_think",
-                "prompt_example": False,
-            },
-        ),
+        "VLM/SVG-v0",
+        {
+            "difficulty": 1,
+            "resolution": 112,
+            "max_turns": 1,
+            "prompt_format": "no_think",
+        },
         num_iterations=200,
-        cold_start=ColdStartConfig(num_steps=1000, num_first_turn_steps=1000),
         max_new_tokens=48,
-        # There is no exact judge of drawings: the world's own reward is dense
-        judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0),
+        cold_start=ColdStartConfig(num_steps=1000, num_first_turn_steps=1000),
+        learning_rate=5e-5,
+        warmup_iterations=10,
+        final_learning_rate_ratio=0.3,
     )
-    config = replace(without_critic(config), num_groups=32)
-    small_steps = replace(config.ppo, learning_rate=5e-5, warmup_iterations=10, final_learning_rate_ratio=0.3)
-    return _from_shipped_start(replace(config, ppo=small_steps))
+    return replace(config, num_groups=32)
 
 
 def navigation_tiny() -> RunConfig:
@@ -102,32 +99,28 @@ def navigation_tiny() -> RunConfig:
     them, with a look after every third, and the thing has to be in sight in the end, because twenty moves that are
     always the same come near five of six.
     """
-    config = tiny_recipe(
+    config = _from_shipped_start(
         "navigation_tiny",
-        WorldSpec(
-            env_id="VLM/Navigation-v0",
-            kwargs={
-                "resolution": 112,
-                "things": ("Bookshelf", "HousePlant", "Bathtub", "Fridge", "Bed"),
-                "step_length": 0.5,
-                "require_visible": True,
-                "max_turns": 4,
-                "max_actions_per_turn": 3,
-                "min_solution_length": 4,
-                "max_visible": 0,
-                "format_reward": 0.0,  # paid by turns, and siblings that all arrive are then compared by how late
-                "prompt_format": "free_think",
-                "prompt_example": False,
-            },
-        ),
+        "VLM/Navigation-v0",
+        {
+            "resolution": 112,
+            "things": ("Bookshelf", "HousePlant", "Bathtub", "Fridge", "Bed"),
+            "step_length": 0.5,
+            "require_visible": True,
+            "max_turns": 4,
+            "max_actions_per_turn": 3,
+            "min_solution_length": 4,
+            "max_visible": 0,
+            "format_reward": 0.0,  # paid by turns, and siblings that all arrive are then compared by how late
+            "prompt_format": "free_think",
+        },
         num_iterations=50,
-        cold_start=ColdStartConfig(num_steps=3600, num_first_turn_steps=600),
         max_new_tokens=40,
-        judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0),
+        cold_start=ColdStartConfig(num_steps=3600, num_first_turn_steps=600),
+        final_learning_rate_ratio=0.3,
     )
     # Siblings that all fail differ by what steps cost, and are not to count as much as those that do not
-    config = replace(without_critic(config), num_groups=32, algorithm=GiGPO(scale="none"))
-    return _from_shipped_start(replace(config, ppo=replace(config.ppo, final_learning_rate_ratio=0.3)))
+    return replace(config, num_groups=32, algorithm=GiGPO(scale="none"))
 
 
 def primitive_tiny() -> RunConfig:
@@ -139,35 +132,30 @@ def primitive_tiny() -> RunConfig:
     reinforcement learning finds that the one that was named pays. The cold start goes on from one that has seen two
     cubes, and twice as many numbers in every picture, from which numbers are learnt sooner.
     """
-    config = tiny_recipe(
+    return _from_shipped_start(
         "primitive_tiny",
-        WorldSpec(
-            env_id="VLM/PrimitiveSkillPlace-v0",
-            kwargs={
-                "resolution": 112,
-                "camera": "above",
-                "grid_mm": 50,
-                "num_cubes": 1,
-                "show_positions": False,
-                "max_turns": 1,
-                "max_actions_per_turn": 2,
-                "prompt_format": "no_think",
-                "prompt_example": False,
-            },
-        ),
+        "VLM/PrimitiveSkillPlace-v0",
+        {
+            "resolution": 112,
+            "camera": "above",
+            "grid_mm": 50,
+            "num_cubes": 1,
+            "show_positions": False,
+            "max_turns": 1,
+            "max_actions_per_turn": 2,
+            "prompt_format": "no_think",
+        },
         num_iterations=48,
+        max_new_tokens=48,
         cold_start=ColdStartConfig(
             num_steps=350,
             num_first_turn_steps=350,
             suboptimal_rate=0.4,
             start_from="training/recipes/checkpoints/primitive_two_cubes",
         ),
-        max_new_tokens=48,
-        judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0),
+        warmup_iterations=4,
+        final_learning_rate_ratio=0.3,
     )
-    config = without_critic(config)
-    ppo = replace(config.ppo, warmup_iterations=4, final_learning_rate_ratio=0.3)
-    return _from_shipped_start(replace(config, ppo=ppo))
 
 
 def zoomqa_tiny() -> RunConfig:
@@ -176,24 +164,19 @@ def zoomqa_tiny() -> RunConfig:
     In half of the cases the expert of the cold start answers without a look, as if it knew; who imitates it guesses
     there, one of six colours. Reinforcement learning makes it look always.
     """
-    config = tiny_recipe(
+    return _from_shipped_start(
         "zoomqa_tiny",
-        WorldSpec(
-            env_id="VLM/ZoomQA-v0",
-            kwargs={
-                "source": "vlm_envs.content.stripes:striped_blocks",
-                "prompt_format": "ivgr_views",
-                "max_pixels": 112 * 112,
-                "prompt_example": False,
-            },
-        ),
+        "VLM/ZoomQA-v0",
+        {
+            "source": "vlm_envs.content.stripes:striped_blocks",
+            "prompt_format": "ivgr_views",
+            "max_pixels": 112 * 112,
+        },
         num_iterations=60,
-        cold_start=ColdStartConfig(num_steps=600, num_first_turn_steps=200, suboptimal_rate=0.5),
         max_new_tokens=32,
-        judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0),
+        cold_start=ColdStartConfig(num_steps=600, num_first_turn_steps=200, suboptimal_rate=0.5),
+        final_learning_rate_ratio=0.3,
     )
-    config = without_critic(config)
-    return _from_shipped_start(replace(config, ppo=replace(config.ppo, final_learning_rate_ratio=0.3)))
 
 
 def videoqa_tiny() -> RunConfig:
@@ -202,24 +185,19 @@ def videoqa_tiny() -> RunConfig:
     A frame is four visual tokens, one a quarter. Its start has imitated for a short while only: a hundred steps see
     nearly every slide.
     """
-    config = tiny_recipe(
+    return _from_shipped_start(
         "videoqa_tiny",
-        WorldSpec(
-            env_id="VLM/VideoQA-v0",
-            kwargs={
-                "source": "vlm_envs.content.slides:sliding_blocks",
-                "prompt_format": "direct",
-                "max_pixels": 56 * 56,
-                "prompt_example": False,
-            },
-        ),
+        "VLM/VideoQA-v0",
+        {
+            "source": "vlm_envs.content.slides:sliding_blocks",
+            "prompt_format": "direct",
+            "max_pixels": 56 * 56,
+        },
         num_iterations=60,
-        cold_start=ColdStartConfig(num_steps=80, num_first_turn_steps=0),
         max_new_tokens=32,
-        judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0),
+        cold_start=ColdStartConfig(num_steps=80, num_first_turn_steps=0),
+        final_learning_rate_ratio=0.3,
     )
-    config = without_critic(config)
-    return _from_shipped_start(replace(config, ppo=replace(config.ppo, final_learning_rate_ratio=0.3)))
 
 
 def docqa_tiny() -> RunConfig:
@@ -232,25 +210,23 @@ def docqa_tiny() -> RunConfig:
     learning finds that searching pays. The start has first repeated random words, for names have to be copied into the
     query, then imitated a fixed set of demonstrations, for drawing reports takes longer than learning from them.
     """
-    config = tiny_recipe(
+    return _from_shipped_start(
         "docqa_tiny",
-        WorldSpec(
-            env_id="VLM/DocQA-v0",
-            kwargs={
-                "categories": ("page_label",),
-                "num_pages": 6,
-                "file_name": "report.pdf",
-                "first_label": (1, 6),
-                "label_size": 140,
-                "num_found": 1,
-                "max_pixels": 112 * 112,
-                "show_sheet": False,
-                "long_side_px": 112,
-                "max_turns": 3,
-                "prompt_example": False,
-            },
-        ),
+        "VLM/DocQA-v0",
+        {
+            "categories": ("page_label",),
+            "num_pages": 6,
+            "file_name": "report.pdf",
+            "first_label": (1, 6),
+            "label_size": 140,
+            "num_found": 1,
+            "max_pixels": 112 * 112,
+            "show_sheet": False,
+            "long_side_px": 112,
+            "max_turns": 3,
+        },
         num_iterations=40,
+        max_new_tokens=96,
         cold_start=ColdStartConfig(
             num_steps=8000,
             num_copying_steps=900,
@@ -260,10 +236,7 @@ def docqa_tiny() -> RunConfig:
             num_demonstrations=12_000,
             residual_scale=0.15,
         ),
-        max_new_tokens=96,
-        judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0),
     )
-    return _from_shipped_start(without_critic(config))
 
 
 def judging_tiny() -> RunConfig:
@@ -272,30 +245,25 @@ def judging_tiny() -> RunConfig:
     In half of the cases the expert of the cold start takes a response without a check, as if it knew; who imitates it
     guesses there. Reinforcement learning finds that checking pays.
     """
-    config = tiny_recipe(
+    return _from_shipped_start(
         "judging_tiny",
-        WorldSpec(
-            env_id="VLM/RewardJudging-v0",
-            kwargs={
-                "tracks": ("instruction_following",),
-                "checks": (
-                    "check_whether_response_paragraph_number_in_range",
-                    "check_whether_response_sentence_number_in_range",
-                    "check_whether_each_paragraph_sentence_number_in_range",
-                ),
-                "num_requirements": 1,
-                "counterfactual": True,
-                "max_turns": 3,
-                "format_reward": 0.1,
-                "prompt_example": False,
-            },
-        ),
+        "VLM/RewardJudging-v0",
+        {
+            "tracks": ("instruction_following",),
+            "checks": (
+                "check_whether_response_paragraph_number_in_range",
+                "check_whether_response_sentence_number_in_range",
+                "check_whether_each_paragraph_sentence_number_in_range",
+            ),
+            "num_requirements": 1,
+            "counterfactual": True,
+            "max_turns": 3,
+            "format_reward": 0.1,
+        },
         num_iterations=60,
-        cold_start=ColdStartConfig(num_steps=400, num_first_turn_steps=0, suboptimal_rate=0.5),
         max_new_tokens=80,
-        judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0),
+        cold_start=ColdStartConfig(num_steps=400, num_first_turn_steps=0, suboptimal_rate=0.5),
     )
-    return _from_shipped_start(without_critic(config))
 
 
 def name_for(env_id: str) -> str:
@@ -335,19 +303,48 @@ def _grid_recipe(name: str, env_id: str, *, num_iterations: int, cold_start: Col
         cold_start=cold_start,
         max_new_tokens=96,
     )
-    config = replace(
+    return replace(
         config,
         num_groups=16,
         group_size=8,
         algorithm=config.algorithm.with_critic(trunk="policy", warmup_iterations=1, num_minibatches=8),
         ppo=replace(config.ppo, kl_coef=0.0),
+        tokenizer_worlds=_GRID_WORLDS,
+        model=f"training/recipes/checkpoints/{name}",
     )
-    return _from_shipped_start(replace(config, tokenizer_worlds=_GRID_WORLDS))
 
 
-def _from_shipped_start(config: RunConfig) -> RunConfig:
-    """Returns a run that goes on from the start of its name, which `python -m training cold_start NAME` makes anew."""
-    return replace(config, model=f"training/recipes/checkpoints/{config.name}")
+def _from_shipped_start(
+    name: str,
+    env_id: str,
+    kwargs: dict[str, Any],
+    *,
+    num_iterations: int,
+    max_new_tokens: int,
+    cold_start: ColdStartConfig,
+    **ppo: Any,
+) -> RunConfig:
+    """Returns a run without a critic or turn judges, from the start that `python -m training cold_start NAME` makes.
+
+    Args:
+        name: The recipe's.
+        env_id: Its world.
+        kwargs: Arguments of the world, without `prompt_example`.
+        num_iterations: Iterations.
+        max_new_tokens: Tokens of a response.
+        cold_start: How the start was made.
+        ppo: Settings of the update that differ from those of other tiny runs.
+    """
+    config = tiny_recipe(
+        name,
+        WorldSpec(env_id=env_id, kwargs={**kwargs, "prompt_example": False}),
+        num_iterations=num_iterations,
+        cold_start=cold_start,
+        max_new_tokens=max_new_tokens,
+        judge=JudgeConfig.of_episodes(),
+    )
+    config = replace(without_critic(config), model=f"training/recipes/checkpoints/{name}")
+    return replace(config, ppo=replace(config.ppo, **ppo))
 
 
 def without_critic(config: RunConfig) -> RunConfig:

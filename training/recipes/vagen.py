@@ -42,8 +42,7 @@ What this project decides beyond that is told in docs/vagen.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agents.hf.sampling_config import SamplingConfig
@@ -52,7 +51,7 @@ from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.token_gae import TokenGAE
 from training.config.judge_config import JudgeConfig
 from training.config.run_config import RunConfig
-from training.config.update_config import PAPER_BETAS, MemoryConfig, PPOConfig
+from training.config.update_config import LARGE_MODEL, PAPER_BETAS, PPOConfig
 from training.config.world_spec import WorldSpec
 from vlm_envs.validation import require_choice
 
@@ -65,8 +64,7 @@ _PROMPTS = {
     "format_reminder": True,
     "format_reward": 0.5,
 }
-_TASKS = ("Place", "Stack", "Drawer", "Align")
-_INSTRUCTION_SETS = ("base", "common_sense")
+_CRITIC = CriticConfig(learning_rate=1e-5, num_minibatches=4, value_clip=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,20 +72,80 @@ class _Setting:
     """One of the paper's worlds.
 
     Attributes:
-        worlds: With the hyperparameters of its table.
+        env_ids: Its worlds.
+        limits: Turns, and actions per turn.
+        table: Other hyperparameters of its table.
+        variants: Arguments of each of its worlds in turn, where one id occurs more than once.
+        workers: Where the worlds are stepped.
         representation: How states are written, in VAGEN-Full.
-        max_new_tokens: Tokens a response may have.
+        max_new_tokens: Tokens of a response.
         num_test_episodes: Episodes of an evaluation.
         reasoning_weight: Of grounding and of world modelling, in VAGEN-Full.
         repetition_penalty: In VAGEN-Full.
     """
 
-    worlds: tuple[WorldSpec, ...]
+    env_ids: tuple[str, ...]
+    limits: tuple[int, int]
+    table: dict[str, Any] = field(default_factory=dict)
+    variants: tuple[dict[str, Any], ...] = ({},)
+    workers: str = "serial"
     representation: str = "natural_language"
     max_new_tokens: int = 200
     num_test_episodes: int = 128
     reasoning_weight: float = 0.5
     repetition_penalty: float = 0.0
+
+    @property
+    def worlds(self) -> tuple[WorldSpec, ...]:
+        """The mix of a run."""
+        max_turns, max_actions = self.limits
+        limits = {"max_turns": max_turns, "max_actions_per_turn": max_actions}
+        written = {"representation": self.representation}
+        return tuple(
+            WorldSpec(
+                env_id=env_id, kwargs={**_PROMPTS, **limits, **variant, **self.table, **written}, workers=self.workers
+            )
+            for env_id in self.env_ids
+            for variant in self.variants
+        )
+
+
+SETTINGS: dict[str, _Setting] = {
+    "sokoban": _Setting(  # Tables 7 and 16
+        env_ids=("VLM/Sokoban-v0",),
+        limits=(3, 3),
+        table={"dim_room": (6, 6), "max_steps": 100, "num_boxes": 1, "min_solution_length": 5},
+        repetition_penalty=0.1,
+    ),
+    "frozenlake": _Setting(  # Tables 9 and 17
+        env_ids=("VLM/FrozenLake-v0",),
+        limits=(3, 3),
+        table={"desc": None, "is_slippery": False, "size": 4, "min_solution_length": 5},
+    ),
+    "navigation": _Setting(  # Tables 11 and 18; instruction sets of Table 2
+        env_ids=("VLM/Navigation-v0",),
+        limits=(4, 5),
+        table={"resolution": 255, "fov": 100, "success_threshold": 1.0, "step_length": 0.25},
+        variants=tuple({"instruction_set": name} for name in ("base", "common_sense")),
+        max_new_tokens=256,
+    ),
+    "primitive_skill": _Setting(  # Tables 13 and 19; tasks of Table 2, representation of section 4
+        env_ids=tuple(f"VLM/PrimitiveSkill{task}-v0" for task in ("Place", "Stack", "Drawer", "Align")),
+        limits=(3, 2),
+        workers="process",
+        representation="structured",
+        num_test_episodes=32,
+    ),
+    "svg": _Setting(  # Tables 15 and 20; no reward of reasoning (section 5.3)
+        env_ids=("VLM/SVG-v0",),
+        limits=(2, 1),
+        table={"similarity_weight": 5.0, "second_weight": 1e-4},
+        max_new_tokens=750,
+        num_test_episodes=32,
+        reasoning_weight=0.0,
+    ),
+}
+"""The paper's worlds."""
 
 
 def vagen_base(world: str = "sokoban") -> RunConfig:
@@ -102,12 +160,10 @@ def vagen_base(world: str = "sokoban") -> RunConfig:
         ConfigError: If the paper has no such world.
     """
     algorithm = TokenGAE(
-        critic=_critic(), bootstrap_truncated=False, gamma_token=1.0, lambda_token=1.0, reward_placement="trajectory"
+        critic=_CRITIC, bootstrap_truncated=False, gamma_token=1.0, lambda_token=1.0, reward_placement="trajectory"
     )
     setting = replace(_setting(world), representation="natural_language")
-    return _recipe(
-        f"vagen_base_{world}", setting, algorithm, JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0)
-    )
+    return _recipe(f"vagen_base_{world}", setting, algorithm, JudgeConfig.of_episodes())
 
 
 def vagen_full(world: str = "sokoban") -> RunConfig:
@@ -122,7 +178,7 @@ def vagen_full(world: str = "sokoban") -> RunConfig:
         ConfigError: If the paper has no such world.
     """
     algorithm = BilevelGAE(
-        critic=_critic(),
+        critic=_CRITIC,
         bootstrap_truncated=False,
         gamma_turn=0.95,
         lambda_turn=1.0,
@@ -138,84 +194,8 @@ def vagen_full(world: str = "sokoban") -> RunConfig:
     return _recipe(f"vagen_full_{world}", setting, algorithm, judge)
 
 
-def _sokoban() -> _Setting:
-    """Returns Tables 7 and 16."""
-    table = {"dim_room": (6, 6), "max_steps": 100, "num_boxes": 1, "min_solution_length": 5}
-    return _Setting(
-        worlds=(_spec("VLM/Sokoban-v0", table, max_turns=3, max_actions_per_turn=3),), repetition_penalty=0.1
-    )
-
-
-def _frozen_lake() -> _Setting:
-    """Returns Tables 9 and 17."""
-    table = {"desc": None, "is_slippery": False, "size": 4, "min_solution_length": 5}
-    return _Setting(worlds=(_spec("VLM/FrozenLake-v0", table, max_turns=3, max_actions_per_turn=3),))
-
-
-def _navigation() -> _Setting:
-    """Returns Tables 11 and 18; instruction sets of Table 2."""
-    table = {"resolution": 255, "fov": 100, "success_threshold": 1.0, "step_length": 0.25}
-    return _Setting(
-        worlds=tuple(
-            _spec("VLM/Navigation-v0", {"instruction_set": each, **table}, max_turns=4, max_actions_per_turn=5)
-            for each in _INSTRUCTION_SETS
-        ),
-        max_new_tokens=256,
-    )
-
-
-def _primitive_skill() -> _Setting:
-    """Returns Tables 13 and 19; tasks of Table 2, representation of section 4."""
-    return _Setting(
-        worlds=tuple(
-            _spec(
-                f"VLM/PrimitiveSkill{task}-v0",
-                {},
-                max_turns=3,
-                max_actions_per_turn=2,
-                workers="process",
-            )
-            for task in _TASKS
-        ),
-        representation="structured",
-        num_test_episodes=32,
-    )
-
-
-def _svg() -> _Setting:
-    """Returns Tables 15 and 20; no reward of reasoning (section 5.3)."""
-    table = {"similarity_weight": 5.0, "second_weight": 1e-4}
-    return _Setting(
-        worlds=(_spec("VLM/SVG-v0", table, max_turns=2, max_actions_per_turn=1),),
-        max_new_tokens=750,
-        num_test_episodes=32,
-        reasoning_weight=0.0,
-    )
-
-
-SETTINGS: dict[str, Callable[[], _Setting]] = {
-    "sokoban": _sokoban,
-    "frozenlake": _frozen_lake,
-    "navigation": _navigation,
-    "primitive_skill": _primitive_skill,
-    "svg": _svg,
-}
-"""The paper's worlds."""
-
-
 def _setting(world: str) -> _Setting:
-    return SETTINGS[require_choice("The world of a preset", world, SETTINGS)]()
-
-
-def _spec(
-    env_id: str, table: dict[str, Any], *, max_turns: int, max_actions_per_turn: int, workers: str = "serial"
-) -> WorldSpec:
-    limits = {"max_turns": max_turns, "max_actions_per_turn": max_actions_per_turn}
-    return WorldSpec(env_id=env_id, kwargs={**_PROMPTS, **limits, **table}, workers=workers)
-
-
-def _critic() -> CriticConfig:
-    return CriticConfig(learning_rate=1e-5, num_minibatches=4, value_clip=None)
+    return SETTINGS[require_choice("The world of a preset", world, SETTINGS)]
 
 
 def _recipe(name: str, setting: _Setting, algorithm: Algorithm, judge: JudgeConfig) -> RunConfig:
@@ -223,9 +203,7 @@ def _recipe(name: str, setting: _Setting, algorithm: Algorithm, judge: JudgeConf
     return RunConfig(
         name=name,
         model=MODEL,
-        worlds=tuple(
-            replace(each, kwargs={**each.kwargs, "representation": setting.representation}) for each in setting.worlds
-        ),
+        worlds=setting.worlds,
         num_iterations=300,
         num_groups=128,
         group_size=1,
@@ -243,8 +221,7 @@ def _recipe(name: str, setting: _Setting, algorithm: Algorithm, judge: JudgeConf
             betas=PAPER_BETAS,
             weight_decay=0.01,
         ),
-        memory=MemoryConfig(gradient_checkpointing=True),
-        dtype="bfloat16",
+        **LARGE_MODEL,
         num_eval_episodes=setting.num_test_episodes,
         eval_every=20,
         num_val_episodes=setting.num_test_episodes,

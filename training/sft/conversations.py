@@ -94,22 +94,17 @@ def conversation(row: Mapping[str, Any], *, file: Path, line: int, folder: Path)
     """
     messages = _messages(row)
     _require_readable(row, messages)
-    roles = [_role(message) for message in messages]
     system = ""
-    if roles and roles[0] == "system":
-        system = _said(messages[0], "system")
-        messages, roles = messages[1:], roles[1:]
-    _require_turns(roles)
+    if messages and messages[0].get("role") == "system":
+        system, messages = _text(messages[0]), messages[1:]
+    _require_turns(messages)
     files = [_file(image, folder) for image in row_images(row, content=lambda image: image)]
-    places = [
-        _content(each.get("content"), folder) for each, role in zip(messages, roles, strict=True) if role == "user"
-    ]
-    contents = _with_pictures(places, files)
+    contents = _with_pictures([_parts(message, folder) for message in messages[::2]], files)
     exchanges = tuple(
-        Exchange(content=shown, answer=_said(answer, "assistant"), is_learnt=_is_learnt(answer))
+        Exchange(content=shown, answer=_text(answer), is_learnt=_is_learnt(answer))
         for shown, answer in zip(contents, messages[1::2], strict=False)  # what no answer follows teaches nothing
     )
-    if not any(each.is_learnt for each in exchanges):
+    if not any(exchange.is_learnt for exchange in exchanges):
         raise BrokenRowError("no answer of the assistant to learn from")
     return Conversation(file=file, line=line, system=system, exchanges=exchanges)
 
@@ -148,17 +143,13 @@ def _texts(content: Any) -> list[str]:
     return [text for part in parts if isinstance(text := part.get("text"), str)]
 
 
-def _role(message: Mapping[str, Any]) -> str:
-    role = message.get("role")
-    if role not in ("system", "user", "assistant"):
-        raise BrokenRowError(f"a message is of role {role!r}; there are system, user and assistant")
-    if message.get("tool_calls"):
-        raise BrokenRowError("a message has `tool_calls`; write calls into the text of the answer")
-    return str(role)
-
-
-def _require_turns(roles: Sequence[str]) -> None:
+def _require_turns(messages: Sequence[Mapping[str, Any]]) -> None:
     """Refuses messages that are not of user and assistant in turn."""
+    roles = [message.get("role") for message in messages]
+    if unknown := next((role for role in roles if role not in ("system", "user", "assistant")), None):
+        raise BrokenRowError(f"a message is of role {unknown!r}; there are system, user and assistant")
+    if any(message.get("tool_calls") for message in messages):
+        raise BrokenRowError("a message has `tool_calls`; write calls into the text of the answer")
     if "assistant" not in roles:
         raise BrokenRowError("no turn of the assistant")
     for number, role in enumerate(roles):
@@ -177,27 +168,23 @@ def _is_learnt(message: Mapping[str, Any]) -> bool:
     return flag is not False
 
 
-def _said(message: Mapping[str, Any], role: str) -> str:
-    """Returns the text of a message that may have no pictures."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        raise BrokenRowError(f"the content of a message of {role} is {_kind(content)}, not a text or a list of parts")
-    for part in content:
-        if not isinstance(part, Mapping) or part.get("type") != "text" or not isinstance(part.get("text"), str):
-            raise BrokenRowError(f"a message of {role} has a part that is no text")
-    return "".join(part["text"] for part in content)
+def _text(message: Mapping[str, Any]) -> str:
+    """Returns the text of a message without images."""
+    parts = _parts(message, Path())
+    if not all(isinstance(part, str) for part in parts):
+        raise BrokenRowError(f"a message of {message['role']} has a part that is no text")
+    return "".join(parts)
 
 
-def _content(content: Any, folder: Path) -> list[Any]:
-    """Returns texts, files and `_NEXT` of a user's message."""
+def _parts(message: Mapping[str, Any], folder: Path) -> list[Any]:
+    """Returns texts, files and `_NEXT` of a message; only a user's text has placeholders."""
+    role, content = message["role"], message.get("content")
     if isinstance(content, str):
-        texts = content.split(PLACEHOLDER)
+        texts = content.split(PLACEHOLDER) if role == "user" else [content]
         parts: list[Any] = [part for text in texts for part in (_NEXT, text)][1:]
         return [part for part in parts if part != ""] or [""]
     if not isinstance(content, list):
-        raise BrokenRowError(f"the content of a message of user is {_kind(content)}, not a text or a list of parts")
+        raise BrokenRowError(f"the content of a message of {role} is {_kind(content)}, not a text or a list of parts")
     return [_part(part, folder) for part in content]
 
 

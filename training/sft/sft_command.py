@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-from tyro.conf import FlagCreatePairsOff, arg
 
 from agents.hf.checkpoint import require_device
 from training.checkpoints.checkpoint_files import LATEST, require_run_state
 from training.config.processes import num_processes
 from training.config.resume import check_same_settings, saved_by
-from training.config.saved_config import require_writable, unchecked
+from training.config.saved_config import require_writable
 from training.config.settings_without_effect import settings_without_effect, warning_of
 from training.curation.curation_config import CURATED
 from training.preflight import require_attention, require_peft, require_start, require_unused
-from training.run_options import option_value
+from training.run_options import resumable_options
 from training.sft.sft_config import FINE_TUNING, DataSource, SFTConfig
-from vlm_envs.command_line import Program, asks_for_help, description_of, parsed
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.run_data import slug
 from vlm_envs.validation import require
 
-_DEFAULTS = {"output": "runs", "name": "sft"}
 _MAY_DIFFER = {
     "checkpoint_every",
     "device",
@@ -43,38 +37,9 @@ _MAY_DIFFER = {
 """Settings that a fine-tuning may go on with changed; some round sums differently, or have the rate fall otherwise."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Options:
-    """What a command line says of a fine-tuning.
-
-    Attributes:
-        resume: Goes on with the run of this name, or extends it with more epochs or steps. The run's own options need
-            not be repeated.
-        run: The run.
-    """
-
-    resume: FlagCreatePairsOff[bool] = False
-    run: Annotated[SFTConfig, arg(name="")]
-
-
 def sft_options(words: Sequence[str]) -> tuple[SFTConfig, bool]:
-    """Returns what a command line says of a fine-tuning, and whether one goes on.
-
-    Raises:
-        FileNotFoundError: If one is to go on that is not there.
-        ConfigError: If an option is not known, lacks its value or cannot be.
-    """
-    resume, asks = "--resume" in words, asks_for_help(words)
-    program = Program(prog="python -m training sft", description=description_of(SFTConfig))
-    default = _Options(run=_resumed(words)) if resume and not asks else None
-    return parsed(_Options, [word for word in words if word != "--resume"], program, default=default).run, resume
-
-
-def _resumed(words: Sequence[str]) -> SFTConfig:
-    """Returns the configuration of the run that goes on; data sets that are named stand in place of its own."""
-    output, name = (option_value(words, f"--{each}") or default for each, default in _DEFAULTS.items())
-    changes = {"output": output, "name": name} | ({"data": ()} if option_value(words, "--data") is not None else {})
-    return unchecked(saved_fine_tuning(Path(output) / name), **changes)
+    """Returns the fine-tuning that a command line describes, and whether it is resumed; see `resumable_options`."""
+    return resumable_options("sft", SFTConfig, words, trained_with=FINE_TUNING, replaced=("data",))
 
 
 def check_fine_tuning(

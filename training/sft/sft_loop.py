@@ -28,6 +28,7 @@ from training.checkpoints.checkpoint_files import (
     require_reference,
 )
 from training.checkpoints.checkpoint_state import load_checkpoint_state, save_checkpoint
+from training.config.processes import print_on_main
 from training.config.resume import continued, how_to_go_on, saved_settings
 from training.engines.lora import adapter_state
 from training.loop.interrupts import Ended, full_disk_told, prepare, stop_on_interrupt
@@ -67,18 +68,12 @@ def fine_tune(config: SFTConfig, *, resume: bool = False) -> Path:
         KeyboardInterrupt: If Ctrl-C stopped it; what was learnt is saved.
     """
     require_one_process()
-    told = check_fine_tuning(config, resume=resume)
-    print(*told, sep="\n", end="\n" if told else "")
-    return fine_tune_checked(config, resume=resume)
-
-
-def fine_tune_checked(config: SFTConfig, *, resume: bool = False) -> Path:
-    """Does what `fine_tune` does with a configuration that `check_fine_tuning` has let pass."""
+    print_on_main(check_fine_tuning(config, resume=resume))
     return fine_tuned(config, resume=resume).directory
 
 
 def fine_tuned(config: SFTConfig, *, resume: bool = False) -> Ended:
-    """Does what `fine_tune_checked` does, and returns with the directory whether Ctrl-C was pressed at the very end."""
+    """Runs a configuration that `check_fine_tuning` accepted; also returns whether Ctrl-C was pressed at the end."""
     prepare(config)
     directory = Path(config.output) / config.name
     with alone_in(directory), full_disk_told(directory):

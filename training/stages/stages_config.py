@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -15,13 +16,13 @@ from training.config.run_config import ADAPTED, RunConfig
 from training.config.saved_config import plain, rebuilt, require_name
 from training.config.world_spec import WorldSpec
 from training.curation.curation_config import LEVELS, CurateConfig
-from training.pools.pool_config import PoolConfig
 from training.sft.sft_config import SFTConfig
 from vlm_envs.adapter.stored import stored_arguments
+from vlm_envs.command_line import option_names
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import parse_object, replace_file
 from vlm_envs.records.run_data import STAGES
-from vlm_envs.validation import field_name, require
+from vlm_envs.validation import field_name, fields_named, require, require_choice
 
 STAGE_BEFORE = "stage before"
 """What a stage after the first has as its `model`: it starts from what the stage before made."""
@@ -35,8 +36,10 @@ StageReference: TypeAlias = Literal["reset", "kept"]
 StageStart: TypeAlias = Literal["latest", "best"]
 
 EXPERT_BEFORE = f"hf:{STAGE_BEFORE}"
-"""The expert of a curation that is what the stages have come to."""
+"""The expert of a curation that is played by the model of the stage before."""
 
+_KINDS = {"curation": CurateConfig, "sft": SFTConfig, "rl": RunConfig}
+"""Types of runs by what their record calls them."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
@@ -45,10 +48,10 @@ class Stage:
     """One stage: a run, and how it follows the one before.
 
     Attributes:
-        name: What it is called, in its folder's name and in options: `--stages.NAME.OPTION`.
-        run: What is done. Its `name` and `output` are the staged run's to say, and so is its `model`, but for the
-            first one's that has any. A curation makes data, which a later fine-tuning has as `stage:NAME` among its
-            own; with `hf:stage before` as its expert, what the stages have come to plays.
+        name: Its name, in its folder's name and in options: `--stages.NAME.OPTION`.
+        run: Its run, whose `name`, `output`, and, after the first stage that trains, `model` are set by the staged run.
+            A curation makes data, which a later fine-tuning has as `stage:NAME` among its own; with `hf:stage before`
+            as its expert, the model of the stage before plays.
         starts_from: Which model of the stage before it starts from: the last one (`latest`), or the one that solved
             most validation levels (`best`).
         reference: What a KL penalty holds the policy to: the model that the stage starts from (`reset`), or the one
@@ -70,19 +73,13 @@ class Stage:
             f"Stage {self.name!r}: its run must be a CurateConfig, an SFTConfig or a RunConfig; got "
             f"{type(self.run).__name__}.",
         )
-        for option, choices in (("starts_from", ("latest", "best")), ("reference", ("reset", "kept"))):
-            value = getattr(self, option)
-            require(value in choices, f"Stage {self.name!r}: {option} must be {' or '.join(choices)}; got {value!r}.")
+        require_choice(f"Stage {self.name!r}: starts_from", self.starts_from, ("latest", "best"))
+        require_choice(f"Stage {self.name!r}: reference", self.reference, ("reset", "kept"))
 
     @property
     def option(self) -> str:
-        """What its options begin with."""
+        """The prefix of its options."""
         return f"--stages.{self.name.replace('_', '-')}"
-
-    @property
-    def learns_by_reward(self) -> bool:
-        """Whether it is reinforcement learning."""
-        return isinstance(self.run, RunConfig)
 
     @property
     def makes_data(self) -> bool:
@@ -92,7 +89,7 @@ class Stage:
     @property
     def kind(self) -> str:
         """What its record calls it."""
-        return "curation" if self.makes_data else "rl" if self.learns_by_reward else "sft"
+        return next(name for name, kind in _KINDS.items() if isinstance(self.run, kind))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,64 +125,48 @@ class StagesConfig:
         trained = self._trained
         require(bool(trained), "A run of stages trains something: give it a fine-tuning or reinforcement learning.")
         first = trained[0]
-        is_given = self.model is not None or _model_of(first) not in ("", STAGE_BEFORE)
         require(
-            is_given,
+            self.model is not None or _model_of(first) not in ("", STAGE_BEFORE),
             f"Stage {first.name!r} is the first, so there is no model before it to start from. Name a checkpoint: "
             f"{field_name(self, 'model')} DIR.",
-        )
-        require(
-            first.starts_from == "latest",
-            f"Stage {first.name!r} is the first: there is none before it whose best model it could start from. Leave "
-            "starts_from out.",
         )
         for before, stage in itertools.pairwise(trained):
             require(
                 _model_of(stage) in (None, "", STAGE_BEFORE),
                 f"Stage {stage.name!r} names a checkpoint of its own, {_model_of(stage)}, but follows {before.name!r}, "
-                f"whose model it starts from. Leave its model out (STAGE_BEFORE in an SFTConfig), or make it the first "
+                "whose model it starts from. Leave its model out (STAGE_BEFORE in an SFTConfig), or make it the first "
                 "stage of another run.",
             )
-            if stage.starts_from == "best":
-                require(
-                    isinstance(before.run, RunConfig) and before.run.eval_every > 0 and before.run.num_val_episodes > 0,
-                    f"Stage {stage.name!r} is to start from the best model of {before.name!r} on validation levels, "
-                    f"and that keeps none. Let it evaluate ({before.option}.eval-every 10, with --num-val-episodes "
-                    "above 0; reinforcement learning only), or start from its last model (starts_from latest).",
-                )
+            keeps_best = isinstance(before.run, RunConfig) and before.run.eval_every * before.run.num_val_episodes > 0
+            require(
+                stage.starts_from == "latest" or keeps_best,
+                f"Stage {stage.name!r} is to start from the best model of {before.name!r} on validation levels, and "
+                f"that keeps none. Let it evaluate ({before.option}.eval-every 10, with --num-val-episodes above 0; "
+                "reinforcement learning only), or start from its last model (starts_from latest).",
+            )
 
     def _require_data(self) -> None:
         """Refuses data of stages that are not there, come later or make none."""
         for number, stage in enumerate(self.stages):
             made = [each.name for each in self.stages[:number] if each.makes_data]
-            for path in _curated_by(stage):
-                require(
-                    path in made,
-                    f"Stage {stage.name!r} learns from {DATA_OF}{path}, and no stage before it curates data of that "
-                    f"name; there {'is ' + ', '.join(made) if made else 'is none'}. Put the curation before it, or "
-                    "name a directory.",
-                )
-            for name, place, pool in _left_out_by(stage):
-                option = f"{stage.option}.worlds.{place}.pool"
+            there = f"no stage before it curates data of that name; there is {', '.join(made) or 'none'}"
+            sources = stage.run.sources if isinstance(stage.run, SFTConfig) else ()
+            for name in _data_of([source.path for source in sources]):
                 require(
                     name in made,
-                    f"Stage {stage.name!r}: {option}.exclude {DATA_OF}{name} leaves out what an earlier stage curates, "
-                    f"and none of that name does; there {'is ' + ', '.join(made) if made else 'is none'}. Name one of "
-                    "them, or a file of ids.",
+                    f"Stage {stage.name!r} learns from {DATA_OF}{name}, and {there}. Put the curation before it, or "
+                    "name a directory.",
                 )
-                require(
-                    pool.draw > 0,
-                    f"Stage {stage.name!r}: {option}.exclude {DATA_OF}{name} is known when that stage is over, so the "
-                    f"pool must be drawn then. Use {option}.draw 256, or exclude a file of ids.",
-                )
-            for option, files in _files_left_out_by(stage):
-                named = next((each for each in files if each.startswith(DATA_OF)), None)
-                require(
-                    named is None,
-                    f"Stage {stage.name!r}: {stage.option}.{option} {named} names a stage, and has files of ids only: "
-                    "what a stage curates can be left out of a pool that reinforcement learning draws, "
-                    "--stages.NAME.worlds.0.pool.exclude. Name a file of ids.",
-                )
+            for place, spec in enumerate(stage.run.worlds if isinstance(stage.run, RunConfig) else ()):
+                option = f"{stage.option}.worlds.{place}.pool"
+                for name in () if spec.pool is None else _data_of(spec.pool.exclude):
+                    excluded = f"Stage {stage.name!r}: {option}.exclude {DATA_OF}{name}"
+                    require(name in made, f"{excluded}: {there}. Name another, or a file of ids.")
+                    require(
+                        spec.pool is not None and spec.pool.draw > 0,
+                        f"{excluded} is known when that stage is over, so the pool must be drawn then. Use "
+                        f"{option}.draw 256, or exclude a file of ids.",
+                    )
             if isinstance(stage.run, CurateConfig):
                 require(
                     (stage.starts_from, stage.reference) == ("latest", "reset"),
@@ -193,8 +174,8 @@ class StagesConfig:
                 )
                 require(
                     stage.run.expert != EXPERT_BEFORE or self._start_of(number) is not None,
-                    f"Stage {stage.name!r} has what the stages have come to play, and there is no checkpoint yet. Name "
-                    f"one: {field_name(self, 'model')} DIR, or another expert.",
+                    f"Stage {stage.name!r} is played by the model of the stage before, and there is no checkpoint yet. "
+                    f"Name one: {field_name(self, 'model')} DIR, or another expert.",
                 )
 
     def _require_references(self) -> None:
@@ -202,7 +183,7 @@ class StagesConfig:
         for stage in self._trained:
             assert not isinstance(stage.run, CurateConfig)
             freezes = stage.run.memory.freeze_vision_tower
-            if stage.reference == "kept":
+            if stage.reference == "kept" and isinstance(stage.run, RunConfig):
                 require(
                     moved_tower is None or not freezes,
                     f"Stage {stage.name!r} freezes the vision tower, through which its policy and its reference both "
@@ -210,20 +191,16 @@ class StagesConfig:
                     f"reset, or freeze it there, too: --stages.{moved_tower}.memory.freeze-vision-tower.",
                 )
                 require(
-                    isinstance(stage.run, RunConfig),
-                    f"Stage {stage.name!r} is supervised and is held to no reference. Leave its reference out.",
-                )
-                require(
                     not is_first,
                     f"Stage {stage.name!r} is the first of reinforcement learning, so there is no reference to keep. "
                     "Use reference reset, which takes the model that it starts from.",
                 )
                 require(
-                    not isinstance(stage.run, RunConfig) or stage.run.reference is None,
+                    stage.run.reference is None,
                     f"Stage {stage.name!r} keeps the reference of an earlier one and names one of its own. Leave one "
                     "of them out.",
                 )
-            is_first = is_first and not stage.learns_by_reward
+            is_first = is_first and not isinstance(stage.run, RunConfig)
             if not is_first and not freezes and stage.run.lora.rank is None:
                 moved_tower = moved_tower or stage.name
 
@@ -234,13 +211,15 @@ class StagesConfig:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """What the stages' folders are called, within the run's."""
+        """Names of the stages' folders within the run's."""
         return tuple(f"{number}-{stage.name}" for number, stage in enumerate(self.stages, start=1))
 
     @property
     def env_ids(self) -> tuple[str, ...]:
         """The worlds of all stages."""
-        return tuple(dict.fromkeys(spec.env_id for stage in self.stages for spec in _worlds_of(stage.run)))
+        runs = (stage.run for stage in self.stages)
+        specs = (run.specs if isinstance(run, CurateConfig) else getattr(run, "worlds", ()) for run in runs)
+        return tuple(dict.fromkeys(spec.env_id for spec in itertools.chain.from_iterable(specs)))
 
     @property
     def _trained(self) -> tuple[Stage, ...]:
@@ -249,70 +228,63 @@ class StagesConfig:
 
     @property
     def last_model(self) -> Path:
-        """Where the model is that the whole run makes."""
-        number = max(number for number, stage in enumerate(self.stages) if not stage.makes_data)
-        return self.directory / self.folders[number] / "latest" / "model"
+        """The model that the whole run makes."""
+        return self._folder_of(self._trained[-1].name) / "latest" / "model"
+
+    def _folder_of(self, name: str) -> Path:
+        folders = dict(zip((stage.name for stage in self.stages), self.folders, strict=True))
+        return self.directory / folders[name]
 
     def resolved(self) -> tuple[StageRun, ...]:
-        """Returns the stages as the runs that they are: where each writes, starts from, and what it is held to.
+        """Returns the stages as complete runs: where each writes, starts from, and what it is held to.
 
         Raises:
-            ConfigError: If one of them cannot be so.
+            ConfigError: If a run is not valid.
         """
-        return tuple(map(self._resolved_or_told, range(len(self.stages))))
+        runs = []
+        for number, stage in enumerate(self.stages):
+            with in_stage(stage.name, None):
+                runs.append(self._resolved(number, stage))
+        return tuple(runs)
 
-    def _resolved_or_told(self, number: int) -> StageRun:
-        try:
-            return self._resolved(number)
-        except ConfigError as error:
-            raise ConfigError(f"Stage {self.stages[number].name!r}: {error}") from error
-
-    def _resolved(self, number: int) -> StageRun:
-        stage, output, name = self.stages[number], str(self.directory), self.folders[number]
+    def _resolved(self, number: int, stage: Stage) -> StageRun:
+        place: dict[str, Any] = {"output": str(self.directory), "name": self.folders[number]}
         start, run = self._start_of(number), stage.run
         if isinstance(run, CurateConfig):
-            expert = f"hf:{start}" if run.expert == EXPERT_BEFORE else run.expert
-            return replace(run, expert=expert, output=output, name=name)
+            return replace(run, expert=f"hf:{start}" if run.expert == EXPERT_BEFORE else run.expert, **place)
         if isinstance(run, SFTConfig):
-            return replace(run, model=str(start), data=self._data_of(run), output=output, name=name)
+            data = (
+                f"{self._folder_of(source.path.removeprefix(DATA_OF))}={source.weight:g}"
+                if source.path.startswith(DATA_OF)
+                else text
+                for text, source in zip(run.data, run.sources, strict=True)
+            )
+            return replace(run, model=str(start), data=tuple(data), **place)
         kept = str(self._kept_reference()) if stage.reference == "kept" else run.reference
-        model = None if start is None else str(start)
         worlds = tuple(map(self._without_curated, run.worlds))
-        return replace(run, model=model, reference=kept, output=output, name=name, worlds=worlds)
+        return replace(run, model=None if start is None else str(start), reference=kept, worlds=worlds, **place)
 
     def _without_curated(self, spec: WorldSpec) -> WorldSpec:
         """Returns a world whose pool leaves out what stages curate, these as the files that list it."""
         if spec.pool is None:
             return spec
-        folders = dict(zip((stage.name for stage in self.stages), self.folders, strict=True))
-        exclude = tuple(
-            str(self.directory / folders[each.removeprefix(DATA_OF)] / LEVELS) if each.startswith(DATA_OF) else each
-            for each in spec.pool.exclude
+        exclude = (
+            str(self._folder_of(file.removeprefix(DATA_OF)) / LEVELS) if file.startswith(DATA_OF) else file
+            for file in spec.pool.exclude
         )
-        return replace(spec, pool=replace(spec.pool, exclude=exclude))
+        return replace(spec, pool=replace(spec.pool, exclude=tuple(exclude)))
 
     def _start_of(self, number: int) -> str | Path | None:
         """Returns the checkpoint that a stage starts from; None for a cold start of its own."""
-        before = [each for each in range(number) if not self.stages[each].makes_data]
+        before = [stage for stage in self.stages[:number] if not stage.makes_data]
         if not before:
             return _model_of(self._trained[0]) if self.model is None else self.model
-        return self.directory / self.folders[before[-1]] / self.stages[number].starts_from / "model"
-
-    def _data_of(self, run: SFTConfig) -> tuple[str, ...]:
-        """Returns a fine-tuning's data, those that a stage curates as their directories."""
-        folders = dict(zip((stage.name for stage in self.stages), self.folders, strict=True))
-        return tuple(
-            str(self.directory / folders[source.path.removeprefix(DATA_OF)]) + f"={source.weight:g}"
-            if source.path.startswith(DATA_OF)
-            else text
-            for text, source in zip(run.data, run.sources, strict=True)
-        )
+        return self._folder_of(before[-1].name) / self.stages[number].starts_from / "model"
 
     def _kept_reference(self) -> str | Path:
         """Returns the checkpoint that the first reinforcement learning starts from."""
-        first = next(number for number, stage in enumerate(self.stages) if stage.learns_by_reward)
-        start = self._start_of(first)
-        return self.directory / self.folders[first] / "cold_start" if start is None else start
+        number, first = next((n, stage) for n, stage in enumerate(self.stages) if isinstance(stage.run, RunConfig))
+        return self._start_of(number) or self._folder_of(first.name) / "cold_start"
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the configuration as plain data."""
@@ -332,15 +304,31 @@ class StagesConfig:
         return saved | ({ADAPTED: adapted} if adapted else {})
 
 
-def _worlds_of(run: StageRun) -> Sequence[WorldSpec]:
-    return run.worlds if isinstance(run, RunConfig) else run.specs if isinstance(run, CurateConfig) else ()
+@contextmanager
+def in_stage(
+    name: str, run: StageRun | None, errors: tuple[type[Exception], ...] = (ConfigError,), *, advice: str = ""
+) -> Iterator[None]:
+    """Within the block, errors name the stage, and its options if its run is given.
+
+    Args:
+        name: The stage's name.
+        run: Its run, whose fields are called by their options.
+        errors: Errors that the name is added to; they become `ConfigError`.
+        advice: A sentence to be added.
+    """
+    options = {} if run is None else option_names(type(run), f"--stages.{name.replace('_', '-')}.")
+    try:
+        with fields_named(options):
+            yield
+    except errors as error:
+        raise ConfigError(f"Stage {name!r}: {error}{advice}") from error
 
 
 def _saved(run: StageRun) -> dict[str, Any]:
     """Returns the run of a stage as plain data; adapted worlds are recorded for all stages together."""
     if isinstance(run, RunConfig):
         return run.to_dict() | {"worlds": plain(run.worlds)}
-    saved: dict[str, Any] = plain(run) if isinstance(run, CurateConfig) else run.to_dict()
+    saved: dict[str, Any] = plain(run)
     return saved
 
 
@@ -349,33 +337,9 @@ def _model_of(stage: Stage) -> str | None:
     return None if isinstance(stage.run, CurateConfig) else stage.run.model
 
 
-def _curated_by(stage: Stage) -> Iterator[str]:
-    """Yields the names of stages whose data a stage learns from."""
-    for source in stage.run.sources if isinstance(stage.run, SFTConfig) else ():
-        if source.path.startswith(DATA_OF):
-            yield source.path.removeprefix(DATA_OF)
-
-
-def _left_out_by(stage: Stage) -> Iterator[tuple[str, int, PoolConfig]]:
-    """Yields the names of stages whose data a stage leaves out of its pools, each with the world's place and pool."""
-    for place, spec in enumerate(stage.run.worlds if isinstance(stage.run, RunConfig) else ()):
-        for each in () if spec.pool is None else spec.pool.exclude:
-            if each.startswith(DATA_OF) and spec.pool is not None:
-                yield each.removeprefix(DATA_OF), place, spec.pool
-
-
-def _files_left_out_by(stage: Stage) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yields the options of a stage that leave out levels and cannot name stages, each with its files."""
-    if isinstance(stage.run, CurateConfig):
-        yield "exclude", stage.run.exclude
-        pools = [("pool", spec.pool) for spec in stage.run.worlds]
-    elif isinstance(stage.run, RunConfig):
-        pools = [("cold-start-pool", spec.cold_start_pool) for spec in stage.run.worlds]
-    else:
-        pools = []
-    for place, (name, pool) in enumerate(pools):
-        if pool is not None:
-            yield f"worlds.{place}.{name}.exclude", pool.exclude
+def _data_of(files: Sequence[str]) -> list[str]:
+    """Returns the names of stages whose data are among some files."""
+    return [file.removeprefix(DATA_OF) for file in files if file.startswith(DATA_OF)]
 
 
 def _following(stage: Stage) -> Stage:
@@ -431,8 +395,5 @@ def saved_stages(directory: Path) -> tuple[StagesConfig, list[str]]:
 def _run_of(kind: str, saved: dict[str, Any]) -> StageRun:
     if kind == "rl":
         return run_of(saved)
-    if kind == "curation":
-        curation: CurateConfig = rebuilt(CurateConfig, saved)
-        return curation
-    config: SFTConfig = rebuilt(SFTConfig, saved)
-    return config
+    run: StageRun = rebuilt(_KINDS[kind], saved)
+    return run

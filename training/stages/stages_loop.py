@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -21,13 +21,12 @@ from training.loop.interrupts import how_to_stop, lost_peer_told, termination_to
 from training.run import trained
 from training.sft.sft_config import SFTConfig
 from training.sft.sft_loop import fine_tuned
-from training.stages.stages_config import StageRun, StagesConfig, holds_stages, save_stages, saved_stages
+from training.stages.stages_config import StageRun, StagesConfig, holds_stages, in_stage, save_stages, saved_stages
 from training.stages.stages_preflight import StageToRun, checked_stages
 from training.update.micro_batches import let_go
-from vlm_envs.command_line import option_names
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.report_page import build_stages_report, stages_table
-from vlm_envs.validation import field_name, fields_named
+from vlm_envs.validation import field_name
 
 _Made = TypeVar("_Made")
 
@@ -69,13 +68,13 @@ def _train(
         name = config.stages[each.number].name
         print(f"\nStage {each.number + 1} of {len(config.stages)}: {name}", flush=True)
         torch.set_num_threads(num_threads)  # what the stage before was given is not this one's
-        with _of_stage(name, each.run):
+        with in_stage(name, each.run, advice=" Then go on with --resume."):
             is_interrupted = _run_stage(each, name, processes)
         finished.append(name)
         processes.on_main(lambda: save_stages(config, finished))
         let_go()
         if is_interrupted and each is not left[-1]:
-            processes.on_main(partial(_stop_behind, name))
+            processes.on_main(partial(_stop_after, name))
     report = processes.on_main(lambda: build_stages_report(config.directory, config.folders))
     table = stages_table(config.directory, config.folders)
     told = f"Report: {report}\nModel:  {config.last_model}"
@@ -83,28 +82,13 @@ def _train(
 
 
 def _begun(config: StagesConfig, left: Sequence[StageToRun], *, resume: bool) -> list[str]:
-    """Writes down which stages there are and which are finished, and returns the names of these."""
-    finished = _finished(config, left, resume=resume)
+    """Writes down which stages there are and which are finished and not to be longer; returns the latter's names."""
+    finished: list[str] = []
+    if resume and holds_stages(config.directory):
+        names = {config.stages[stage.number].name for stage in left}
+        finished = [name for name in saved_stages(config.directory)[1] if name not in names]
     save_stages(config, finished)
     return finished
-
-
-def _finished(config: StagesConfig, left: Sequence[StageToRun], *, resume: bool) -> list[str]:
-    """Returns the names of the stages that are finished and are not to be longer."""
-    if not resume or not holds_stages(config.directory):
-        return []
-    names = {config.stages[each.number].name for each in left}
-    return [name for name in saved_stages(config.directory)[1] if name not in names]
-
-
-@contextmanager
-def _of_stage(name: str, run: StageRun) -> Iterator[None]:
-    """Names the stage, and its options, in what is found to be wrong when it is under way."""
-    try:
-        with fields_named(option_names(type(run), f"--stages.{name.replace('_', '-')}.")):
-            yield
-    except ConfigError as error:
-        raise ConfigError(f"Stage {name!r}: {error} Then go on with --resume.") from error
 
 
 def _run_stage(stage: StageToRun, name: str, processes: OneProcess | LaunchedProcesses) -> bool:
@@ -128,8 +112,7 @@ def _run_stage(stage: StageToRun, name: str, processes: OneProcess | LaunchedPro
     return ended.is_interrupted
 
 
-def _stop_behind(name: str) -> None:
-    """Ends a run behind a stage that has come to its end."""
+def _stop_after(name: str) -> None:
     raise KeyboardInterrupt(
         f"Interrupted at the end of stage {name!r}, which is finished. Go on with {how_to_go_on()}."
     )

@@ -134,6 +134,12 @@ class Learner:
             return nullcontext()
         return self._host.at_hand(optimizer.idle_tensors, self.policy.device)
 
+    def _reference_at_hand(self) -> AbstractContextManager[None]:
+        """Keeps the reference on the device within the block, if it waits in the host's memory."""
+        if not self.config.memory.offload_reference:
+            return nullcontext()
+        return self._host.at_hand(self.idle_reference, self.policy.device)
+
     def idle_reference(self) -> list[Tensor]:
         """Returns the reference's own weights if they are to wait in the host's memory."""
         if self.reference is None or not self.config.memory.offload_reference:
@@ -187,7 +193,7 @@ class Learner:
         """
         if self.critic is not None:
             self.critic.calibrate(turn_returns(batch))
-        with self._host.at_hand(self.idle_reference, self.policy.device):
+        with self._reference_at_hand():
             old_BT, ref_BT, values_BT, ends_BK, final_B = self._fitted(
                 lambda: self._passed(batch), batch, range(batch.num_rows)
             )

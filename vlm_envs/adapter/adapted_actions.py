@@ -38,12 +38,10 @@ class ActionTexts:
 
     space: spaces.Space[Any]
     names: Mapping[str, Action] = field(default_factory=dict)
-    _by_name: Mapping[str, Action] = field(init=False, repr=False)
-    _names: Mapping[Action, str] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_by_name", {name.casefold(): action for name, action in self.names.items()})
-        object.__setattr__(self, "_names", {action: name for name, action in reversed([*self.names.items()])})
+    @cached_property
+    def _by_name(self) -> dict[str, Action]:
+        return {name.casefold(): action for name, action in self.names.items()}
 
     @property
     def grammar(self) -> ActionGrammar[Action]:
@@ -70,10 +68,11 @@ class ActionTexts:
         Args:
             numbers: The actions.
         """
-        names = [name for name, action in self.names.items() if action in numbers]
-        texts = names if self.names else [self.write(number) for number in numbers]
-        shown = texts if self.names else texts[:MAX_LISTED]
-        more = f" and {len(texts) - len(shown)} more" if len(texts) > len(shown) else ""
+        if self.names:
+            shown, more = [name for name, action in self.names.items() if action in numbers], ""
+        else:
+            shown = [self.write(number) for number in numbers[:MAX_LISTED]]
+            more = f" and {len(numbers) - MAX_LISTED} more" if len(numbers) > MAX_LISTED else ""
         return self.grammar.separator.join(f" {text}" for text in shown).strip() + more
 
     def read(self, text: str) -> Action | None:
@@ -95,7 +94,7 @@ class ActionTexts:
     def write(self, action: Action) -> str:
         """Returns an action as `read` reads it."""
         if self.names:
-            return self._names[action]
+            return next(name for name, named in self.names.items() if named == action)
         return json.dumps([action] if isinstance(action, int) else list(action))
 
     def action_of(self, value: object) -> Action | None:
@@ -141,8 +140,7 @@ class ActionTexts:
         """
         if self.names:
             actions = [*self.names.values()]
-            possible = [action for action in actions if action in allowed] if allowed is not None else actions
-            possible = possible or actions
+            possible = [action for action in actions if allowed is None or action in allowed] or actions
             return possible[rng.integers(len(possible))]
         if allowed and isinstance(self.space, spaces.Discrete):
             return allowed[int(rng.integers(len(allowed)))]
@@ -204,9 +202,13 @@ def action_texts(
     )
     numbers = ActionTexts(space=space)
     if isinstance(named, Mapping):
-        return ActionTexts(
-            space=space, names=_checked({name: numbers.action_of(named[name]) for name in named}, named, space)
-        )
+        actions: dict[str, Action] = {}
+        for name, value in named.items():
+            action = numbers.action_of(value)
+            if action is None:
+                raise ConfigError(f"actions: {name!r} is {value!r}, which is not an action of {space}.")
+            actions[name] = action
+        return _with_names(space, actions)
     if not isinstance(space, spaces.Discrete):
         require(
             named is None,
@@ -214,44 +216,32 @@ def action_texts(
             f"{numbers.write(numbers.sample(np.random.default_rng(0), None))}}}; got {named!r}.",
         )
         return numbers
-    first, count = int(space.start), int(space.n)
-    if named is not None:
-        require(
-            len(named) == count,
-            f"actions must have {count} names, for the numbers {first} to {first + count - 1}; got {len(named)}: "
-            f"{', '.join(map(str, named))}. To leave actions out, map names to numbers.",
-        )
-    own_names = own_names[:count]
-    if named is not None:
-        names = [*named]
-    elif len({name.casefold() for name in own_names}) == count and all(map(_can_be_read, own_names)):
-        names = [*own_names]
-    elif count > MAX_LISTED:
-        return numbers
-    else:
-        names = [str(number) for number in range(first, first + count)]
-    return ActionTexts(
-        space=space, names=_checked(dict(zip(names, range(first, first + count), strict=True)), named, space)
+    indices = range(int(space.start), int(space.start) + int(space.n))
+    if named is None:
+        named = own_names[: len(indices)]
+        if len({name.casefold() for name in named}) < len(indices) or not all(map(_can_be_read, named)):
+            if len(indices) > MAX_LISTED:
+                return numbers
+            named = [*map(str, indices)]
+    require(
+        len(named) == len(indices),
+        f"actions must have {len(indices)} names, for the numbers {indices[0]} to {indices[-1]}; got {len(named)}: "
+        f"{', '.join(map(str, named))}. To leave actions out, map names to numbers.",
     )
+    return _with_names(space, dict(zip(named, indices, strict=True)))
 
 
-def _checked(names: Mapping[str, Action | None], given: object, space: spaces.Space[Any]) -> dict[str, Action]:
-    """Returns named actions; raises `ConfigError` unless each name can be read and each value is in the space."""
+def _with_names(space: spaces.Space[Any], names: Mapping[str, Action]) -> ActionTexts:
+    """Returns texts of named actions; raises `ConfigError` unless each name can be read."""
     require(bool(names), "actions must have at least one name; got none. Leave actions out for the environment's own.")
-    found: dict[str, Action] = {}
-    folded: set[str] = set()
-    for name, action in names.items():
-        if action is None:
-            assert isinstance(given, Mapping)
-            raise ConfigError(f"actions: {name!r} is {given[name]!r}, which is not an action of {space}.")
+    folded = [name.casefold() for name in names]
+    for number, name in enumerate(names):
         require(
-            _can_be_read(name) and name.casefold() not in folded,
+            _can_be_read(name) and folded[number] not in folded[:number],
             f"actions: {name!r} cannot be read back: names must be different from each other in any case, not empty, "
             "and without commas, semicolons, angle brackets, and spaces around them.",
         )
-        found[name] = action
-        folded.add(name.casefold())
-    return found
+    return ActionTexts(space=space, names=names)
 
 
 def _can_be_read(name: str) -> bool:

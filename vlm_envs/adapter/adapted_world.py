@@ -10,13 +10,12 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from vlm_envs.adapter.adapted_actions import Action
-from vlm_envs.adapter.adapter_settings import AdapterSettings
+from vlm_envs.adapter.adapter_settings import SETTINGS, AdapterSettings
 from vlm_envs.adapter.simulator import AdaptedState, Simulator, notice
 from vlm_envs.errors import GenerationError, LevelError
-from vlm_envs.parts import Dynamics, Task, View
+from vlm_envs.parts import Dynamics, Task
 from vlm_envs.splits import SPLIT_SEEDS, split_of
 from vlm_envs.validation import require
 from vlm_envs.world import World
@@ -26,8 +25,6 @@ MAX_TRIES = 2_000
 MAX_SEED = 2**31 - 1
 FORMAT_REWARD = 0.02
 """By default 20 turns earn 0.4, less than an episode of MiniGrid that is solved."""
-
-_LEVEL = '{"seed": 5, "actions": []}'
 
 
 class AdaptedDynamics(Dynamics[AdaptedState, Action]):
@@ -54,14 +51,16 @@ class AdaptedDynamics(Dynamics[AdaptedState, Action]):
         """Returns the state that a seed and actions lead to."""
         try:
             data = json.loads(level)
-        except (ValueError, RecursionError) as error:
-            raise LevelError(f"A level is JSON such as {_LEVEL}; got {level[:60]!r}.") from error
-        if not isinstance(data, dict) or set(data) != {"seed", "actions"} or not isinstance(data["actions"], list):
-            raise LevelError(f"A level has a seed and a list of actions, such as {_LEVEL}; got {level[:60]!r}.")
-        seed = data["seed"]
-        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
-            raise LevelError(f"The seed of a level is a whole number from 0 to {MAX_SEED}; got {str(seed)[:60]!r}.")
-        actions = [self._loaded(action) for action in data["actions"]]
+            seed, values = data["seed"], data["actions"]
+            is_level = type(seed) is int and 0 <= seed <= MAX_SEED and isinstance(values, list) and len(data) == 2
+        except (ValueError, RecursionError, TypeError, KeyError):
+            is_level = False
+        if not is_level:
+            raise LevelError(
+                f"A level is JSON with a seed from 0 to {MAX_SEED} and a list of actions, such as "
+                f'{{"seed": 5, "actions": []}}; got {level[:60]!r}.'
+            )
+        actions = [self._loaded(action) for action in values]
         state = self.simulator.start(seed)
         for number, action in enumerate(actions):
             if state.outcome.is_last:
@@ -125,25 +124,6 @@ class PlannedDynamics(AdaptedDynamics):
         return self.simulator.plan(state)
 
 
-class AdaptedView(View[AdaptedState]):
-    """The environment's own image, and words where `describe` is given."""
-
-    def __init__(self, simulator: Simulator) -> None:
-        self.simulator = simulator
-
-    def image(self, state: AdaptedState) -> npt.NDArray[np.uint8]:
-        """Returns what the environment draws."""
-        return self.simulator.image(state)
-
-    def structured(self, state: AdaptedState) -> Mapping[str, Any]:
-        """Returns seed, number of actions, and return so far."""
-        return {"seed": state.seed, "num_actions": len(state.actions), "return": state.outcome.total}
-
-    def describe(self, state: AdaptedState, representation: str) -> str:
-        """Returns what the function `describe` returns; empty without one."""
-        return self.simulator.describe(state)
-
-
 class AdaptedTask(Task[AdaptedState, Action]):
     """Goal, actions, and the environment's own reward."""
 
@@ -154,7 +134,7 @@ class AdaptedTask(Task[AdaptedState, Action]):
         settings, known = simulator.settings, simulator.known
         self.simulator = simulator
         self.name = settings.title
-        self.goal = settings.goal or (known.goal if known else "") or "Earn as much reward as possible."
+        self.goal = settings.goal or known.goal or "Earn as much reward as possible."
         self.rules = tuple(settings.rules)
         self.grammar = simulator.texts.grammar
         self.action_names = tuple(simulator.texts.names) or None
@@ -195,8 +175,8 @@ class AdaptedWorld(World[AdaptedState, Action]):
     """A Gymnasium environment as a world; `vlm_envs.adapt` registers one.
 
     Args:
-        env: Id of the environment.
-        actions: As in `vlm_envs.adapt`, like all up to `image_px`.
+        env: Id of the environment. All up to `image_px` are as in `vlm_envs.adapt`.
+        actions: Names of actions.
         goal: One sentence.
         rules: Further sentences.
         success: What counts as success.
@@ -237,22 +217,11 @@ class AdaptedWorld(World[AdaptedState, Action]):
         format_reward: float = FORMAT_REWARD,
         **world_kwargs: Any,
     ) -> None:
-        settings = AdapterSettings(
-            env=env,
-            actions=actions,
-            goal=goal,
-            rules=rules,
-            success=success,
-            describe=describe,
-            plan=plan,
-            hint=hint,
-            make=make,
-            image_px=image_px,
-        )
-        simulator = Simulator(settings)
+        arguments = {name: value for name, value in locals().items() if name in SETTINGS}
+        simulator = Simulator(AdapterSettings(**arguments))
         super().__init__(
-            PlannedDynamics(simulator) if simulator.can_plan else AdaptedDynamics(simulator),
-            AdaptedView(simulator),
+            (PlannedDynamics if simulator.plan_function else AdaptedDynamics)(simulator),
+            simulator,
             AdaptedTask(simulator),
             prompt_format=prompt_format,
             obs_mode=obs_mode,
@@ -262,18 +231,17 @@ class AdaptedWorld(World[AdaptedState, Action]):
             **world_kwargs,
         )
         require(
-            self.obs_mode == "image" or simulator.can_describe,
+            self.obs_mode == "image" or simulator.describe_function is not None,
             f"obs_mode={self.obs_mode!r} shows states in words, which {env} has only with describe=...: a "
             "function that takes the environment and returns a text. Use obs_mode='image', or add it.",
         )
         self.set_picture_shape(simulator.image_shape)
         most = min(self.max_turns * self.max_actions_per_turn, self.max_steps or math.inf)
-        needed, why, by_time_limit = simulator.actions_to_success
+        needed = simulator.actions_to_success
         if most < needed:
             enough = max(needed, simulator.time_limit)
-            shorter = f", or shorten the environment's episodes: max_episode_steps={most} in make" * by_time_limit
             notice(
-                f"Success in {env} {why} {needed} actions, but an episode here has at most {most}. Set "
-                f"max_turns={math.ceil(enough / self.max_actions_per_turn)} or "
-                f"max_actions_per_turn={math.ceil(enough / self.max_turns)}{shorter}."
+                f"Success in {env} may take {needed} actions, but an episode here has at most {most}. Set "
+                f"max_turns={math.ceil(enough / self.max_actions_per_turn)}, "
+                f"max_actions_per_turn={math.ceil(enough / self.max_turns)}, or max_episode_steps={most} in make."
             )

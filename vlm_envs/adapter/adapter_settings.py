@@ -42,25 +42,12 @@ _SUCCESS_HELP = (
     "'reward' (the episode ends with a positive reward), 'terminated', 'truncated' (it lasts until the time limit), a "
     "number (the least return), 'info:KEY', or a function, also as 'module:function'"
 )
+_FUNCTION_HELP = "a function or its 'module:function'"
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterSettings:
-    """How an environment becomes a world; the arguments of `adapt` that describe the environment.
-
-    Attributes:
-        env: Id of the Gymnasium environment, with or without a module in front.
-        actions: Names of actions: a mapping from names to values, which may be a subset, or a list of one name for each
-            number of a discrete space. None for the environment's own names, or numbers.
-        goal: One sentence.
-        rules: Further sentences.
-        success: What counts as success. None for `success` or `is_success` of `info`, or what is known of the
-            environment, or `"reward"`.
-        describe: `describe(env) -> str` gives the state in words, or its `"module:function"`.
-        plan: `plan(env)` gives an optimal plan, names or values of actions, or None; or its `"module:function"`.
-        hint: Entries of a dict observation whose text is part of every observation; None for all texts.
-        make: Arguments of `gymnasium.make`.
-        image_px: Longer side of images, in pixels; None for the size of the environment's own.
+    """How an environment becomes a world: the arguments of `adapt` that describe it.
 
     Raises:
         ConfigError: If a setting has the wrong type.
@@ -78,47 +65,33 @@ class AdapterSettings:
     image_px: int | None = None
 
     def __post_init__(self) -> None:
-        require(
-            isinstance(self.env, str) and bool(self.env),
-            f"env must be the id of a Gymnasium environment, such as 'MiniGrid-DoorKey-5x5-v0'; got {self.env!r}.",
+        names = [*self.actions] if isinstance(self.actions, Mapping) else self.actions
+        arguments: Any = {} if self.make is None else self.make
+        checks = (
+            (
+                "env",
+                isinstance(self.env, str) and bool(self.env),
+                "the id of a Gymnasium environment",
+            ),
+            ("actions", names is None or _is_texts(names), "a mapping from names to actions, or a list of names"),
+            ("goal", isinstance(self.goal, str), "a sentence"),
+            ("rules", _is_texts(self.rules), "a list of sentences"),
+            ("success", _is_rule(self.success), _SUCCESS_HELP),
+            ("describe", _is_function(self.describe), _FUNCTION_HELP),
+            ("plan", _is_function(self.plan), _FUNCTION_HELP),
+            ("hint", self.hint is None or _is_texts(self.hint), "a list of entries of the observation"),
+            (
+                "make",
+                isinstance(arguments, Mapping) and _is_texts([*arguments]),
+                "a table of arguments of gymnasium.make",
+            ),
         )
-        is_named = isinstance(self.actions, Mapping) and all(isinstance(name, str) for name in self.actions)
-        require(
-            self.actions is None or is_named or _is_texts(self.actions),
-            f"actions must be a mapping from names to actions, or a list of names; got {self.actions!r}.",
-        )
-        require(isinstance(self.goal, str), f"goal must be a sentence; got {self.goal!r}.")
-        require(_is_texts(self.rules), f"rules must be a list of sentences; got {self.rules!r}.")
-        require(self._is_rule(), f"success must be {_SUCCESS_HELP}; got {self.success!r}.{self._closest_rule()}")
-        for name in ("describe", "plan"):
-            value = getattr(self, name)
-            is_function = value is None or callable(value) or (isinstance(value, str) and ":" in value)
-            require(is_function, f"{name} must be a function or its 'module:function'; got {value!r}.")
-        require(
-            self.hint is None or _is_texts(self.hint),
-            f"hint must be a list of entries of the observation; got {self.hint!r}.",
-        )
-        require(
-            self.make is None or (isinstance(self.make, Mapping) and all(isinstance(name, str) for name in self.make)),
-            f"make must be a table of arguments of gymnasium.make; got {self.make!r}.",
-        )
-        require(
-            (self.make or {}).get("render_mode", "rgb_array") == "rgb_array",
-            f"make: render_mode must be 'rgb_array', as it is without; got {(self.make or {}).get('render_mode')!r}.",
-        )
+        for name, is_valid, expected in checks:
+            require(is_valid, f"{name} must be {expected}; got {getattr(self, name)!r}.")
+        mode = arguments.get("render_mode", "rgb_array")
+        require(mode == "rgb_array", f"make: render_mode must be 'rgb_array', as it is without; got {mode!r}.")
         if self.image_px is not None:
             require_positive("image_px", self.image_px, minimum=8)
-
-    def _is_rule(self) -> bool:
-        rule: object = self.success
-        if isinstance(rule, bool):
-            return False
-        if isinstance(rule, int | float):
-            return math.isfinite(rule)
-        return rule is None or callable(rule) or (isinstance(rule, str) and (rule in SUCCESS_RULES or ":" in rule))
-
-    def _closest_rule(self) -> str:
-        return did_you_mean(self.success, SUCCESS_RULES) if isinstance(self.success, str) else ""
 
     @property
     def title(self) -> str:
@@ -127,6 +100,16 @@ class AdapterSettings:
 
 
 SETTINGS: tuple[str, ...] = tuple(field.name for field in fields(AdapterSettings))
+
+
+def _is_function(value: object) -> bool:
+    return value is None or callable(value) or (isinstance(value, str) and ":" in value)
+
+
+def _is_rule(value: object) -> bool:
+    if isinstance(value, int | float):
+        return not isinstance(value, bool) and math.isfinite(value)
+    return value in SUCCESS_RULES or _is_function(value)
 
 
 def _is_texts(value: object) -> bool:
@@ -202,26 +185,16 @@ def resolved(text: str) -> str:
         ConfigError: If there is no such environment or file, a key of the file is not known or usable, or the name is
             taken by a world with other settings.
     """
-    require(bool(text), f"{ADAPT}: must be followed by the id of a Gymnasium environment or the path of a TOML file.")
-    is_file = text.lower().endswith(".toml")
-    require(
-        is_file or ":" in text or text in gym.registry or not Path(f"{text}.toml").is_file(),
-        f"{ADAPT}:{text}: there is no environment of this id, but a file. Did you mean '{ADAPT}:{text}.toml'?",
-    )
-    if not is_file:
-        _require_no_settings(text)
-    source = source_of(text)
+    source, is_file = source_of(text), is_toml(text)
     if source in FIXED:
         return FIXED[source]
-    arguments = _read(Path(text)) if is_file else {"env": text}
+    arguments: dict[str, Any] = {"env": text}
     if is_file:
         folder = os.path.dirname(source)
         search(folder)
-        arguments = located(arguments, folder, folder)
-    name = arguments.pop("name", None)
+        arguments = located(_read(text), folder, folder)
     try:
-        require(name is None or isinstance(name, str), f"name must be a text; got {name!r}.")
-        world_id, kwargs = _registration(name, arguments)
+        world_id, kwargs = _registration(arguments.pop("name", None), arguments)
     except ConfigError as error:
         if is_file:
             raise ConfigError(f"{text}: {error}") from error
@@ -238,26 +211,14 @@ def resolved(text: str) -> str:
     return world_id
 
 
-def _require_no_settings(text: str) -> None:
-    """Refuses settings after the path of a file; boards split settings off before."""
-    found = re.match(r"(.+\.toml):(.*)", text, re.DOTALL | re.IGNORECASE)
-    if found is None:
-        return
-    file, setting = found.groups()
-    name, equals, value = setting.partition("=")
-    require(
-        bool(equals) and name.isidentifier(),
-        f"{ADAPT}:{text}: expected NAME=VALUE after {file}:, such as max_turns=5; got {setting!r}.",
-    )
-    raise ConfigError(
-        f"{ADAPT}:{text}: only boards take settings after the file. Use --set {setting}; for training, "
-        f"--worlds.0.kwargs.{name.replace('_', '-')} {value}."
-    )
-
-
 def source_of(text: str) -> str:
     """Returns what follows `adapt:`, with the absolute path of a file."""
-    return os.path.abspath(text) if text.lower().endswith(".toml") else text
+    return os.path.abspath(text) if is_toml(text) else text
+
+
+def is_toml(text: str) -> bool:
+    """Returns whether a text names a TOML file."""
+    return text.lower().endswith(".toml")
 
 
 FIXED: dict[str, str] = {}
@@ -276,44 +237,23 @@ def _registration(name: str | None, arguments: Mapping[str, Any]) -> tuple[str, 
     require_env(described.env)
     defaults = {field.name: field.default for field in fields(AdapterSettings) if field.default is not MISSING}
     kwargs = {key: plain(value) for key, value in arguments.items() if key not in defaults or value != defaults[key]}
-    known = [*keyword_parameters(_world_class()), "name"]
+    # The class of adapted worlds is imported when the first world is adapted
+    known = [*keyword_parameters(gym.envs.registration.load_env_creator(ENTRY_POINT)), "name"]
     for key in kwargs:
-        require(
-            key not in ("action_mode", "num_levels"),
-            f"{key} is not an argument of adapt; give it to make or make_vec, with the id that adapt returns.",
-        )
         require(key in known, f"adapt has no argument {key!r}.{did_you_mean(key, known)} It takes {', '.join(known)}.")
-    for key in ("max_turns", "max_actions_per_turn"):
-        if key in kwargs:
-            require_positive(key, kwargs[key])
     chosen = described.env.rpartition(":")[2].replace("/", "-") if name is None else name
     require(
-        _NAME.fullmatch(chosen) is not None,
+        isinstance(chosen, str) and _NAME.fullmatch(chosen) is not None,
         "name must consist of letters, digits, '.', '_', and '-', at most 100 of them, and not start with '.'; got "
-        f"{chosen[:120]!r}.",
+        f"{chosen!r:.120}.",
     )
     return f"{NAMESPACE}/{chosen}", kwargs
 
 
 def _register(world_id: str, kwargs: Mapping[str, Any]) -> None:
-    """Registers a world; raises `ConfigError` if Gymnasium refuses its name because of another one."""
     # Gymnasium compares versions of adapted worlds, whose environments may all be wanted
     warnings.filterwarnings("ignore", rf".*environment {NAMESPACE}/\S+ is out of date")
-    try:
-        register(world_id, ENTRY_POINT, **kwargs)
-    except gym.error.RegistrationError as error:
-        start = world_id.rpartition("-v")[0] or world_id
-        others = [other for other in gym.registry if other == start or other.rpartition("-v")[0] in (start, world_id)]
-        raise ConfigError(
-            f"{world_id} cannot be registered beside {', '.join(others)}: names with and without a version do not go "
-            "together. Choose another name."
-        ) from error
-
-
-def _world_class() -> Any:
-    """Returns the class of adapted worlds, which is imported when the first world is adapted."""
-    module, _, name = ENTRY_POINT.partition(":")
-    return getattr(importlib.import_module(module), name)
+    register(world_id, ENTRY_POINT, **kwargs)
 
 
 def _is_registered(world_id: str, kwargs: Mapping[str, Any]) -> bool:
@@ -325,17 +265,14 @@ def _is_registered(world_id: str, kwargs: Mapping[str, Any]) -> bool:
     return of_env[0] == of_env[1]
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(file: str) -> dict[str, Any]:
     """Returns the arguments in a TOML file."""
     import tomllib  # needed for files only
 
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ConfigError(f"{ADAPT}:{path}: the file cannot be read: {reason}.") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{ADAPT}:{path}: the file is not valid TOML: {error}.") from error
+        return tomllib.loads(Path(file).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:  # of the encoding or the syntax
+        raise ConfigError(f"{ADAPT}:{file}: the file cannot be read: {error}.") from error
 
 
 def plain(value: Any) -> Any:
@@ -347,36 +284,21 @@ def plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-def _without_display() -> None:
-    """Sets the variables that make libraries draw without a display; most are read when a library is imported."""
-    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        for name, value in HEADLESS.items():
-            os.environ.setdefault(name, value)
-
-
 def require_env(env_id: str) -> str:
     """Returns the id of a registered environment, whose module is imported first.
 
     Raises:
         ConfigError: If there is none, or its package is not installed.
     """
-    described = env_id.removeprefix(f"{ADAPT}:")
-    require(
-        described == env_id,
-        f"{env_id}: expected the id of a Gymnasium environment, without {ADAPT}: in front: {described!r}.",
-    )
-    _without_display()
+    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        for variable, value in HEADLESS.items():  # most are read when a library is imported
+            os.environ.setdefault(variable, value)
     module, _, name = env_id.rpartition(":")
+    if not module and name not in gym.registry:
+        module = next((package for start, package in PACKAGES.items() if name.startswith(start)), "")
     if module:
         likely = module.partition(".")[0].replace("_", "-")
         import_named(module, option=env_id, instead=f"Install what registers {name}, such as: pip install {likely}")
-    elif name not in gym.registry:
-        package = next((package for start, package in PACKAGES.items() if name.startswith(start)), None)
-        if package is not None:
-            instead = f"Install it: pip install {package.replace('_', '-')}"
-            registers = import_named(package, option=env_id, instead=instead)
-            if name not in gym.registry:
-                gym.register_envs(registers)
     if name not in gym.registry:
         whole = [other for other in gym.registry if other.rpartition("-v")[0] == name]
         hint = did_you_mean(name, whole or [*gym.registry])
@@ -501,17 +423,15 @@ def function_of(what: str, value: str | Callable[..., Any]) -> Callable[..., Any
 
 def _beside(named: _Named, option: str) -> ModuleType:
     """Returns a module of a folder, whatever other modules of its name there are."""
-    folder = os.path.abspath(named.folder)
-    file = named.file
-    require(
-        file is not None,
-        f"{option}: {os.path.join(folder, *named.module.split('.'))}.py is not there. Restore it or, if it was moved "
-        "with the TOML file, run from the folder that the file's path starts from.",
-    )
-    assert file is not None
+    folder, file = os.path.abspath(named.folder), named.file
+    if file is None:
+        raise ConfigError(
+            f"{option}: {os.path.join(folder, *named.module.split('.'))}.py is not there. Restore it or, if it was "
+            "moved with the TOML file, run from the folder that the file's path starts from."
+        )
     by_name = sys.modules.get(named.module)
-    if by_name is not None and _is_at(by_name, file):  # it registered the environment; its classes must be the same
-        return by_name
+    if by_name is not None and _path_of(by_name) == file.resolve():
+        return by_name  # it registered the environment; its classes must be the same
     package = f"_vlm_envs_beside_{hashlib.sha256(folder.encode()).hexdigest()[:_DIGEST_CHARS]}"
     with _LOCK:
         if (imported := sys.modules.get(f"{package}.{named.module}")) is not None:
@@ -532,7 +452,11 @@ def _siblings_first(folder: str) -> Iterator[None]:
     def loaded() -> dict[str, ModuleType]:
         return {name: module for name, module in sys.modules.items() if name.partition(".")[0] in names}
 
-    others = {name: module for name, module in loaded().items() if not _is_within(module, folder)}
+    def is_elsewhere(module: ModuleType) -> bool:
+        path = _path_of(module)
+        return path is None or not path.is_relative_to(Path(folder).resolve())
+
+    others = {name: module for name, module in loaded().items() if is_elsewhere(module)}
     for name in others:
         del sys.modules[name]
     sys.path.insert(0, folder)
@@ -548,11 +472,6 @@ def _siblings_first(folder: str) -> Iterator[None]:
         sys.modules.update(others)
 
 
-def _is_at(module: ModuleType, file: Path) -> bool:
+def _path_of(module: ModuleType) -> Path | None:
     path = getattr(module, "__file__", None)
-    return path is not None and Path(path).resolve() == file.resolve()
-
-
-def _is_within(module: ModuleType, folder: str) -> bool:
-    path = getattr(module, "__file__", None)
-    return path is not None and Path(path).resolve().is_relative_to(Path(folder).resolve())
+    return None if path is None else Path(path).resolve()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import math
-import re
 import sys
 import threading
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
@@ -45,7 +43,7 @@ class LiveEnv(gym.Wrapper[Any, Any, Any, Any]):
             EngineUnavailableError: If a package that it needs is missing.
         """
         self.num_changes += 1
-        with _reported(self.env_id), quiet_stdout():
+        with _reported(self.env_id):
             result: Any = self.env.reset(seed=seed, options=options)
         is_pair = isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Mapping)
         require(is_pair, f"{self.env_id}: reset() should return an observation and a dict. {_WRAP}")
@@ -60,9 +58,12 @@ class LiveEnv(gym.Wrapper[Any, Any, Any, Any]):
             WorldContractError: If the reward is not finite.
         """
         self.num_changes += 1
-        with _reported(self.env_id), quiet_stdout():
+        with _reported(self.env_id):
             result: Any = self.env.step(action)
-        require(isinstance(result, tuple) and len(result) == 5 and isinstance(result[4], Mapping), _steps(self.env_id))
+        require(
+            isinstance(result, tuple) and len(result) == 5 and isinstance(result[4], Mapping),
+            f"{self.env_id}: step() should return observation, reward, terminated, truncated, and a dict. {_WRAP}",
+        )
         observation, reward, terminated, truncated, info = result
         number = np.asarray(reward)
         require(
@@ -81,21 +82,19 @@ class LiveEnv(gym.Wrapper[Any, Any, Any, Any]):
             ConfigError: If it draws no image.
             EngineUnavailableError: If a package that it needs is missing.
         """
-        with _reported(self.env_id), quiet_stdout():
+        with _reported(self.env_id):
             was_centered = _center_camera(self.env)
             frame: Any = self.env.render()
             if not was_centered and _center_camera(self.env):  # the first image makes the camera
                 frame = self.env.render()
-        image = frame if isinstance(frame, np.ndarray) else None
-        is_image = image is not None and image.dtype == np.uint8 and image.ndim in (2, 3) and image.size > 0
-        if image is None or not is_image or (image.ndim == 3 and image.shape[2] not in _CHANNELS):
-            came = type(frame).__name__ if image is None else f"{image.dtype}{list(image.shape)}"
-            raise ConfigError(
-                f"{self.env_id} draws no images: render() should return uint8[H, W, 3] with "
-                f"render_mode='rgb_array', but returned {came}."
-            )
-        if image.ndim == 2 or image.shape[2] == 1:
-            image = np.repeat(image.reshape(*image.shape[:2], 1), 3, axis=2)
+        image = np.atleast_3d(frame)
+        require(
+            image.dtype == np.uint8 and image.ndim == 3 and image.size > 0 and image.shape[2] in _CHANNELS,
+            f"{self.env_id} draws no images: render() should return uint8[H, W, 3] with render_mode='rgb_array', but "
+            f"returned {type(frame).__name__} of {image.dtype}{list(np.shape(frame))}.",
+        )
+        if image.shape[2] == 1:
+            image = np.repeat(image, 3, axis=2)
         return np.ascontiguousarray(image[..., :3])
 
     @contextlib.contextmanager
@@ -128,7 +127,7 @@ def made(settings: AdapterSettings) -> LiveEnv:
     require_env(settings.env)
     kwargs = {"render_mode": "rgb_array", "disable_env_checker": True, **(settings.make or {})}
     try:
-        with warnings.catch_warnings(), _reported(settings.env), quiet_stdout():
+        with warnings.catch_warnings(), _reported(settings.env):
             warnings.simplefilter("ignore")  # of old versions, and of libraries about each other
             return LiveEnv(gym.make(settings.env, **kwargs), settings.env)
     except ConfigError:
@@ -142,30 +141,17 @@ def made(settings: AdapterSettings) -> LiveEnv:
 _WRAP = "Give it the interface of gymnasium.Env, or a wrapper that has it."
 
 
-def _steps(env_id: str) -> str:
-    return f"{env_id}: step() should return observation, reward, terminated, truncated, and a dict. {_WRAP}"
-
-
 @contextlib.contextmanager
 def _reported(env_id: str) -> Iterator[None]:
-    """Explains missing packages and methods with other parameters or results; other errors are raised as they are."""
+    """Explains missing packages and methods, and drops what is printed; other errors are raised as they are."""
     try:
-        yield
+        with quiet_stdout():
+            yield
     except (ImportError, gym.error.DependencyNotInstalled) as error:
         raise EngineUnavailableError(f"{env_id} cannot run here: {_line(error)}.") from error
     except NotImplementedError as error:
         method = traceback.extract_tb(error.__traceback__)[-1].name
         raise ConfigError(f"{env_id} does not implement {method}() for render_mode='rgb_array'.") from error
-    except TypeError as error:
-        lacking = re.search(r"reset\(\) got an unexpected keyword argument '(seed|options)'", str(error))
-        if lacking is None:
-            raise
-        raise ConfigError(f"{env_id}: reset() has no argument {lacking[1]!r}. {_WRAP}") from error
-    except ValueError as error:
-        raised_by = [*traceback.walk_tb(error.__traceback__)][-1][0].f_globals.get("__name__", "")
-        if "values to unpack" not in str(error) or not raised_by.startswith("gymnasium.wrappers"):
-            raise
-        raise ConfigError(_steps(env_id)) from error
 
 
 def _line(error: BaseException) -> str:
@@ -205,7 +191,7 @@ _FREE, _TRACKING = 0, 1
 """`mujoco.mjtCamera.mjCAMERA_FREE` and `mjCAMERA_TRACKING`."""
 
 
-class _Muted(io.TextIOBase):
+class _Muted:
     """A standard output that drops what some threads print and passes on the rest."""
 
     def __init__(self, stream: Any) -> None:
@@ -215,12 +201,8 @@ class _Muted(io.TextIOBase):
     def write(self, text: str) -> int:
         return len(text) if threading.get_ident() in self.threads else int(self.stream.write(text))
 
-    def flush(self) -> None:
-        self.stream.flush()
-
-    def __getattribute__(self, name: str) -> Any:
-        passed_on = name in ("isatty", "fileno", "encoding", "errors", "buffer", "reconfigure")
-        return getattr(self.stream, name) if passed_on else super().__getattribute__(name)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
 
 
 _mute_lock = threading.Lock()
@@ -230,13 +212,14 @@ _mute_lock = threading.Lock()
 def quiet_stdout() -> Iterator[None]:
     """Drops what environments print in this thread, such as BabyAI's rejected levels."""
     with _mute_lock:
-        muted = sys.stdout if isinstance(sys.stdout, _Muted) else _Muted(sys.stdout)
+        stdout: Any = sys.stdout
+        muted = stdout if isinstance(stdout, _Muted) else _Muted(stdout)
         muted.threads.append(threading.get_ident())
-        sys.stdout = muted
+        sys.stdout = cast(Any, muted)
     try:
         yield
     finally:
         with _mute_lock:
             muted.threads.remove(threading.get_ident())
-            if not muted.threads and sys.stdout is muted:
+            if not muted.threads and cast(Any, sys.stdout) is muted:
                 sys.stdout = muted.stream

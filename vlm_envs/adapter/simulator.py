@@ -7,9 +7,10 @@ import hashlib
 import logging
 import multiprocessing
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -21,8 +22,9 @@ from vlm_envs.adapter.adapted_actions import Action, action_texts
 from vlm_envs.adapter.adapter_settings import INFO_RULE, SUCCESS_RULES, AdapterSettings, function_of
 from vlm_envs.adapter.live_env import LiveEnv, made
 from vlm_envs.errors import ConfigError, WorldContractError
+from vlm_envs.parts import View
 from vlm_envs.splits import SPLITS, split_of
-from vlm_envs.validation import did_you_mean, require
+from vlm_envs.validation import require
 
 NUM_EQUAL_PROBES = 16
 """Seeds whose first observations are compared; if all are equal, seeds change nothing visible."""
@@ -73,14 +75,18 @@ class AdaptedState:
     outcome: Outcome = field(default=Outcome(), compare=False, repr=False)
 
 
-class Simulator:
-    """One live environment, which is brought to the state that is asked about.
+class Simulator(View[AdaptedState]):
+    """One live environment, which is brought to the state that is asked about, and draws and describes it.
 
     Copies and pickles leave the environment out and replay, since many environments cannot be copied, and some are
     silently wrong afterwards.
 
     Args:
         settings: Which environment, and how it is adapted.
+
+    Attributes:
+        describe_function: The setting `describe` as a function; None without it.
+        plan_function: The setting `plan` as a function; None without it.
 
     Raises:
         ConfigError: If the environment cannot be made with these settings, or they do not fit it.
@@ -92,12 +98,10 @@ class Simulator:
         self._forget()
         env = self.env
         self.known = known_of(type(env.unwrapped).__module__)
-        own_names = _own_names(env) or (self.known.actions if self.known else ())
-        self.texts = action_texts(env.action_space, settings.actions, own_names)
-        self._require_hints()
-        self._rule, self._describe, self._plan = self._functions()
+        self.texts = action_texts(env.action_space, settings.actions, _own_names(env) or self.known.actions)
+        self._find_functions()
         self.start(0)
-        self.image_shape = _scaled_shape(self.env.image().shape, settings.image_px)
+        self.image_shape = _scaled_shape(env.image().shape, settings.image_px)
         self.splits_differ = self._splits_differ()
 
     def _forget(self) -> None:
@@ -107,11 +111,25 @@ class Simulator:
 
     def __getstate__(self) -> dict[str, Any]:
         # Functions are found again by name: another process cannot import those beside a TOML file
-        return {**self.__dict__, **dict.fromkeys(("_env", "_state", "_shown", "_rule", "_describe", "_plan"))}
+        left_out = ("_env", "_state", "_shown", "_rule", "describe_function", "plan_function")
+        return {**self.__dict__, **dict.fromkeys(left_out)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._rule, self._describe, self._plan = self._functions()
+        self._find_functions()
+
+    def _find_functions(self) -> None:
+        given = self.settings
+        self._rule: Callable[..., bool] | str | float = self.known.success if given.success is None else given.success
+        if not self._rule and given.success is None:
+            notice(
+                f"What counts as success in {given.env} is not known: 'success' or 'is_success' of its info, or "
+                "else a positive reward at the end. Set success=... to choose."
+            )
+        elif not isinstance(self._rule, int | float) and not _is_named_rule(self._rule):
+            self._rule = function_of("success", self._rule)
+        self.describe_function = None if given.describe is None else function_of("describe", given.describe)
+        self.plan_function = None if given.plan is None else function_of("plan", given.plan)
 
     @property
     def env(self) -> LiveEnv:
@@ -127,23 +145,10 @@ class Simulator:
         return 0 if spec is None else spec.max_episode_steps or 0
 
     @property
-    def actions_to_success(self) -> tuple[int, str, bool]:
-        """Number of actions that success takes, 0 where it is not known; why; and whether the time limit decides it."""
-        if self._rule == "truncated":
-            return self.time_limit, "takes", True
-        if isinstance(self._rule, int | float) and self._rule <= 0:
-            return self.time_limit, "is decided when the environment ends, which may take", True
-        return (self.known.num_actions if self.known else 0), "takes about", False
-
-    @property
-    def can_describe(self) -> bool:
-        """Whether states have words."""
-        return self._describe is not None
-
-    @property
-    def can_plan(self) -> bool:
-        """Whether there is a planner."""
-        return self._plan is not None
+    def actions_to_success(self) -> int:
+        """Number of actions that success may take; 0 where it is not known."""
+        at_time_limit = self._rule <= 0 if isinstance(self._rule, int | float) else self._rule == "truncated"
+        return self.time_limit if at_time_limit else self.known.num_actions
 
     def start(self, seed: int) -> AdaptedState:
         """Returns the first state of a seed's episode."""
@@ -159,11 +164,10 @@ class Simulator:
         self.go_to(state)
         self._state = None  # not known if the environment or the rule of success raises
         observation, reward, terminated, truncated, info = self.env.step(self.texts.value_of(action))
-        before = state.outcome
         outcome = replace(
             self._outcome(observation, info),
             reward=reward,
-            total=before.total + reward,
+            total=state.outcome.total + reward,
             terminated=terminated,
             truncated=truncated and not terminated,
         )
@@ -177,12 +181,11 @@ class Simulator:
         Raises:
             WorldContractError: If the same seed and actions lead to another observation.
         """
-        here = self._state
-        if here is state or (here is not None and here == state):
+        reached = self._state
+        if reached is not None and reached == state:
             return self.env
-        done = 0 if here is None else len(here.actions)
-        is_behind = here is not None and here.seed == state.seed and here.actions == state.actions[:done]
-        reached = here if here is not None and is_behind else self.start(state.seed)
+        if reached is None or reached.seed != state.seed or reached.actions != state.actions[: len(reached.actions)]:
+            reached = self.start(state.seed)
         for action in state.actions[len(reached.actions) :]:
             reached = self.step(reached, action)
         if state.outcome.digest and state.outcome.digest != reached.outcome.digest:
@@ -199,11 +202,15 @@ class Simulator:
             self._shown = state, _resized(self.env.image(), self.image_shape)
         return self._shown[1].copy()
 
-    def describe(self, state: AdaptedState) -> str:
+    def structured(self, state: AdaptedState) -> Mapping[str, Any]:
+        """Returns seed, number of actions, and return so far."""
+        return {"seed": state.seed, "num_actions": len(state.actions), "return": state.outcome.total}
+
+    def describe(self, state: AdaptedState, representation: str = "natural_language") -> str:
         """Returns a state in words; empty without `describe`."""
-        if self._describe is None:
+        if self.describe_function is None:
             return ""
-        text = self._asked("describe", self._describe, state)
+        text = self._asked("describe", self.describe_function, state)
         require(isinstance(text, str), f"describe must return a text; got {text!r}.")
         return str(text)
 
@@ -213,16 +220,22 @@ class Simulator:
         Raises:
             ConfigError: If the plan holds something that is not an action.
         """
-        if self._plan is None:
+        if self.plan_function is None:
             return None
         if state.outcome.is_last:
             return () if state.outcome.success else None
-        found = self._asked("plan", self._plan, state)
+        found = self._asked("plan", self.plan_function, state)
         if found is None:
             return None
         is_list = isinstance(found, Iterable) and not isinstance(found, str | bytes | Mapping)
         require(is_list, f"plan must return a list of actions, or None where there is no plan; got {found!r}.")
         return tuple(map(self._planned, found))
+
+    def _planned(self, value: object) -> Action:
+        action, names = self.texts.action_of(value), self.texts.names
+        if action is None or (names and action not in names.values()):
+            raise ConfigError(f"plan returned {value!r}, which is not an action; expected {self.texts.expected}.")
+        return action
 
     def _asked(self, setting: str, function: Callable[[Any], Any], state: AdaptedState) -> Any:
         """Returns what a function finds out about a state; it may change nothing."""
@@ -234,13 +247,6 @@ class Simulator:
                 found = [*found]
         self._state = state
         return found
-
-    def _planned(self, value: object) -> Action:
-        action = self.texts.action_of(value)
-        is_known = action is not None and (not self.texts.names or action in self.texts.names.values())
-        if action is None or not is_known:
-            raise ConfigError(f"plan returned {value!r}, which is not an action; expected {self.texts.expected}.")
-        return action
 
     def close(self) -> None:
         """Closes the environment; it is made again if it is asked for again."""
@@ -259,9 +265,12 @@ class Simulator:
         return Outcome(digest=digest.digest(), hint=self._hint(observation, allowed), allowed=allowed)
 
     def _hint(self, observation: Any, allowed: tuple[int, ...] | None) -> str:
-        parts = [*observation.items()] if isinstance(observation, Mapping) else [("observation", observation)]
-        if isinstance(observation, tuple):
-            parts = [("observation", part) for part in observation]
+        if isinstance(observation, Mapping):
+            parts = [*observation.items()]
+        else:
+            parts = [
+                ("observation", part) for part in (observation if isinstance(observation, tuple) else [observation])
+            ]
         wanted = [key for key, _ in parts] if self.settings.hint is None else self.settings.hint
         lines = [
             f"{str(key).capitalize()}: {part}"
@@ -272,37 +281,6 @@ class Simulator:
         if allowed is not None:
             lines.append(f"Allowed actions: {self.texts.listed(allowed) or 'none'}.")
         return "\n".join(lines)
-
-    def _require_hints(self) -> None:
-        space = self.env.observation_space
-        entries = [*space.spaces] if isinstance(space, spaces.Dict) else ["observation"]
-        for key in self.settings.hint or ():
-            require(
-                key in entries,
-                f"hint: the observation of {self.settings.env} has no {key!r}.{did_you_mean(key, entries)} It has "
-                f"{', '.join(map(str, entries))}.",
-            )
-
-    def _functions(
-        self,
-    ) -> tuple[Callable[..., bool] | str | float, Callable[..., Any] | None, Callable[..., Any] | None]:
-        """Returns the rule of success, and `describe` and `plan` where they are given."""
-        given = self.settings
-        rule = given.success
-        if rule is None:
-            rule = "" if self.known is None else self.known.success
-            if self.known is None:
-                notice(
-                    f"What counts as success in {given.env} is not known: 'success' or 'is_success' of its info, or "
-                    "else a positive reward at the end. Set success=... to choose."
-                )
-        elif callable(rule) or (isinstance(rule, str) and rule not in SUCCESS_RULES and not rule.startswith(INFO_RULE)):
-            rule = function_of("success", rule)
-        describe, plan = (
-            None if value is None else function_of(name, value)
-            for name, value in (("describe", given.describe), ("plan", given.plan))
-        )
-        return rule, describe, plan
 
     def _is_success(self, outcome: Outcome, info: Mapping[str, Any]) -> bool:
         rule = self._rule
@@ -340,9 +318,8 @@ class Simulator:
         for seed in range(NUM_PROBES):
             digest = self.start(seed).outcome.digest
             found[split_of(digest)].add(digest)
-            if seed + 1 < NUM_EQUAL_PROBES:
-                continue
-            if sum(map(len, found.values())) == 1 or all(len(each) >= MIN_PROBED_LEVELS for each in found.values()):
+            counts = [*map(len, found.values())]
+            if seed + 1 >= NUM_EQUAL_PROBES and (sum(counts) == 1 or min(counts) >= MIN_PROBED_LEVELS):
                 break
         return found
 
@@ -359,6 +336,10 @@ def notice(text: str) -> None:
 
 
 _NOTICES: set[str] = set()
+
+
+def _is_named_rule(rule: object) -> bool:
+    return isinstance(rule, str) and (rule in SUCCESS_RULES or rule.startswith(INFO_RULE))
 
 
 def _own_names(env: gym.Env[Any, Any]) -> tuple[str, ...]:
@@ -413,9 +394,7 @@ _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 
 def _scaled_shape(shape: tuple[int, ...], longer_px: int | None) -> tuple[int, int, int]:
     height, width = shape[:2]
-    if longer_px is None:
-        return height, width, 3
-    scale = longer_px / max(height, width)
+    scale = 1.0 if longer_px is None else longer_px / max(height, width)
     return max(1, round(height * scale)), max(1, round(width * scale)), 3
 
 
@@ -433,83 +412,21 @@ class Known:
     """Facts of an environment that its interface does not have.
 
     Attributes:
-        success: A value of the setting `success`.
+        success: A value of the setting `success`; empty where it is not known.
         goal: One sentence; empty for none.
         actions: Names of a discrete space's numbers; empty where the environment has its own.
         num_actions: About how many actions success takes where that is more than an episode has by default; else 0.
     """
 
-    success: str | float
+    success: str | float = ""
     goal: str = ""
     actions: tuple[str, ...] = ()
     num_actions: int = 0
 
 
-_TOY_TEXT, _CLASSIC = "gymnasium.envs.toy_text.", "gymnasium.envs.classic_control."
-_MUJOCO, _BOX2D = "gymnasium.envs.mujoco.", "gymnasium.envs.box2d."
-_MISSION = "Do what the mission says."
-
-KNOWN: Mapping[str, Known] = MappingProxyType(
-    {
-        "minigrid.": Known(success="reward", goal=_MISSION),
-        "miniworld.": Known(success="reward", goal="Do what the environment rewards: usually, go to the red box."),
-        f"{_TOY_TEXT}frozen_lake": Known(
-            success="reward",
-            goal="Reach the present without falling into a hole in the ice.",
-            actions=("left", "down", "right", "up"),
-        ),
-        f"{_TOY_TEXT}cliffwalking": Known(
-            success="terminated",
-            goal="Reach the goal in the bottom right corner in few steps; the cliff takes you back to the start.",
-            actions=("up", "right", "down", "left"),
-        ),
-        f"{_TOY_TEXT}taxi": Known(
-            success="reward",
-            goal="Drive the taxi to the passenger, pick them up, drive to the hotel, and drop them off there.",
-            actions=("south", "north", "east", "west", "pickup", "dropoff"),
-        ),
-        f"{_TOY_TEXT}blackjack": Known(
-            success="reward",
-            goal="Get closer to 21 than the dealer without going over.",
-            actions=("stick", "hit"),
-        ),
-        f"{_CLASSIC}cartpole": Known(
-            success="truncated",
-            goal="Move the cart so that the pole stays upright until the time is up.",
-            actions=("left", "right"),
-        ),
-        f"{_CLASSIC}mountain_car": Known(
-            success="terminated",
-            goal="Drive the car up to the flag; it has to gain speed on the slopes.",
-            actions=("left", "none", "right"),
-            num_actions=120,
-        ),
-        f"{_CLASSIC}continuous_mountain_car": Known(
-            success="terminated", goal="Drive the car up to the flag; it has to gain speed on the slopes."
-        ),
-        f"{_CLASSIC}acrobot": Known(
-            success="terminated",
-            goal="Swing the lower link above the line.",
-            actions=("negative", "none", "positive"),
-        ),
-        f"{_CLASSIC}pendulum": Known(success=-200, goal="Swing the pendulum up and keep it upright."),
-        f"{_BOX2D}lunar_lander": Known(
-            success=200,
-            goal="Land between the flags, gently and upright.",
-            actions=("none", "left engine", "main engine", "right engine"),
-        ),
-        f"{_BOX2D}bipedal_walker": Known(success=300, goal="Walk to the far end without falling."),
-        f"{_MUJOCO}ant": Known(success="truncated", goal="Walk to the right without falling."),
-        f"{_MUJOCO}hopper": Known(success="truncated", goal="Hop to the right without falling."),
-        f"{_MUJOCO}walker2d": Known(success="truncated", goal="Walk to the right without falling."),
-        f"{_MUJOCO}humanoid_": Known(success="truncated", goal="Walk forward without falling."),
-        f"{_MUJOCO}inverted_": Known(success="truncated", goal="Keep the pole upright until the time is up."),
-    }
-)
-"""Beginning of the module that defines an environment's class to facts of it; the longest counts."""
-
-
-def known_of(module: str) -> Known | None:
-    """Returns the facts of an environment whose class is defined in a module, or None."""
-    fitting = [start for start in KNOWN if module.startswith(start)]
-    return KNOWN[max(fitting, key=len)] if fitting else None
+def known_of(module: str) -> Known:
+    """Returns the facts of an environment whose class is defined in a module, as far as they are known."""
+    known = tomllib.loads(Path(__file__).with_name("known_environments.toml").read_text(encoding="utf-8"))
+    start = max((start for start in known if module.startswith(start)), key=len, default="")
+    facts = known.get(start, {})
+    return Known(**{**facts, "actions": tuple(facts.get("actions", ()))})

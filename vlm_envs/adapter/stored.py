@@ -21,6 +21,7 @@ from vlm_envs.adapter.adapter_settings import (
     SOURCES,
     adapt,
     digests,
+    is_toml,
     located,
     plain,
     relative,
@@ -32,7 +33,6 @@ from vlm_envs.adapter.adapter_settings import (
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.registration import ADAPT, registered_name
 
-_ABSENT = object()
 _FILE, _DIGESTS = "file", "functions"
 """Keys of a record that are no arguments: the path of its TOML file, and hashes of the files of its functions."""
 
@@ -55,14 +55,13 @@ def stored_arguments(env_id: str, directory: str | Path | None = None) -> dict[s
     if spec.entry_point != ENTRY_POINT:
         return None
     arguments: dict[str, Any] = json.loads(json.dumps(plain(spec.kwargs), default=_named))
-    key, hashes = _key(env_id), digests(arguments)
-    source = SOURCES.get(world_id, "") if key is None or key in FIXED else key
-    stored = {
-        "name": world_id.removeprefix(f"{NAMESPACE}/"),
-        **arguments,
-        **({_FILE: source} if _is_file(source) else {}),
-        **({_DIGESTS: hashes} if hashes else {}),
-    }
+    key = _source(env_id)
+    source = SOURCES.get(world_id, "") if not key or key in FIXED else key
+    stored = {"name": world_id.removeprefix(f"{NAMESPACE}/"), **arguments}
+    if is_toml(source):
+        stored[_FILE] = source
+    if hashes := digests(arguments):
+        stored[_DIGESTS] = hashes
     return stored if directory is None else _relative(stored, directory)
 
 
@@ -76,7 +75,7 @@ def moved(stored: Mapping[str, Any], before: Path, after: Path) -> dict[str, Any
 
 def comparable(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the arguments in a record without what depends on where files are: equal for equal worlds."""
-    return without_folders(_without_record(stored))
+    return without_folders(_arguments(stored))
 
 
 def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
@@ -98,11 +97,16 @@ def changed_arguments(env_id: str, stored: Mapping[str, Any], directory: str | P
     Raises:
         ConfigError: If the file cannot be used.
     """
-    file = _file(env_id, stored, directory)
-    if _is_missing(env_id, file):
+    source, file = _source(env_id), _file(env_id, stored, directory)
+    if source:
+        is_missing = bool(file) and not os.path.isfile(file)
+    else:
+        with contextlib.suppress(ConfigError):  # of a module in front that cannot be imported
+            registered_name(env_id)
+        is_missing = env_id.rpartition(":")[2] not in gym.registry
+    if is_missing:
         return []
-    is_moved = file and file != _key(env_id)
-    now = stored_arguments(f"{ADAPT}:{file}" if is_moved else env_id)
+    now = stored_arguments(f"{ADAPT}:{file}" if file and file != source else env_id)
     return differing(stored, now or {})
 
 
@@ -138,29 +142,30 @@ def restored(env_id: str, stored: Mapping[str, Any] | None, directory: str | Pat
     if stored is None:
         yield
         return
-    world_id = recorded_id(stored)
+    world_id, source = recorded_id(stored), _source(env_id)
     file, arguments = _file(env_id, stored, directory), _located(env_id, stored, directory)
-    before, source_before, key = gym.registry.get(world_id), SOURCES.get(world_id), _key(env_id)
-    fixed_before = None if key is None else FIXED.get(key)
     search(os.path.dirname(file))
-    if before is None or _differing(arguments, _without_record(stored_arguments(world_id) or {})):
-        gym.registry.pop(world_id, None)
-        try:
-            adapt(arguments["env"], **{name: value for name, value in arguments.items() if name != "env"})
-        except BaseException:
-            _put_back(gym.registry, world_id, before)
-            raise
-    if key is not None:
-        FIXED[key] = world_id
-    if file:
-        SOURCES[world_id] = file
+    with _kept(gym.registry, world_id), _kept(SOURCES, world_id), _kept(FIXED, source):
+        if world_id not in gym.registry or _differing(arguments, _arguments(stored_arguments(world_id) or {})):
+            gym.registry.pop(world_id, None)
+            adapt(arguments.pop("env"), **arguments)
+        if source:
+            FIXED[source] = world_id
+        if file:
+            SOURCES[world_id] = file
+        yield
+
+
+@contextmanager
+def _kept(table: dict[str, Any], key: str) -> Iterator[None]:
+    """Restores an entry of a table, or its absence, after the block."""
+    before = table.get(key)
     try:
         yield
     finally:
-        _put_back(gym.registry, world_id, before)
-        _put_back(SOURCES, world_id, source_before)
-        if key is not None:
-            _put_back(FIXED, key, fixed_before)
+        table.pop(key, None)
+        if before is not None:
+            table[key] = before
 
 
 def recorded_id(stored: Mapping[str, Any]) -> str:
@@ -214,33 +219,23 @@ def _named(value: Any) -> str:
     return f"{named.__module__}:{named.__qualname__}"
 
 
-def _compared(arguments: Mapping[str, Any], key: str) -> Any:
-    value = arguments.get(key, _ABSENT)
-    return value.rpartition(":")[2] if key == "env" and isinstance(value, str) else value
-
-
-def _described(env_id: str) -> str | None:
-    """Returns what follows `adapt:`; None for other ids."""
+def _source(env_id: str) -> str:
+    """Returns what `adapt:` is followed by, with the absolute path of a file; empty for other ids."""
     prefix, _, text = env_id.partition(":")
-    return text if prefix == ADAPT and text else None
-
-
-def _is_file(source: str) -> bool:
-    return source.lower().endswith(".toml")
+    return source_of(text) if prefix == ADAPT else ""
 
 
 def _file(env_id: str, stored: Mapping[str, Any], directory: str | Path) -> str:
     """Returns the path of a world's TOML file: the recorded one unless only the id leads to a file; empty for none."""
-    source = _key(env_id)
-    named = [source] if source is not None and _is_file(source) else []
+    source = _source(env_id)
     recorded = [os.path.abspath(os.path.join(directory, stored[_FILE]))] if _FILE in stored else []
-    return next(filter(os.path.isfile, recorded + named), next(iter(recorded + named), ""))
+    paths = [*recorded, *([source] if is_toml(source) else [])]
+    return next(filter(os.path.isfile, paths), next(iter(paths), ""))
 
 
 def _located(env_id: str, stored: Mapping[str, Any], directory: str | Path) -> dict[str, Any]:
     """Returns the arguments of a record, with functions where they are now."""
-    beside = os.path.dirname(_file(env_id, stored, directory))
-    return located(_without_record(stored), directory, beside)
+    return located(_arguments(stored), directory, os.path.dirname(_file(env_id, stored, directory)))
 
 
 def _relative(stored: Mapping[str, Any], directory: str | Path) -> dict[str, Any]:
@@ -248,28 +243,11 @@ def _relative(stored: Mapping[str, Any], directory: str | Path) -> dict[str, Any
     return {**relative(stored, directory), **file}
 
 
-def _without_record(stored: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments(stored: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in stored.items() if key not in (_FILE, _DIGESTS)}
 
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    return [key for key in dict.fromkeys((*one, *other)) if _compared(one, key) != _compared(other, key)]
-
-
-def _is_missing(env_id: str, file: str) -> bool:
-    if _described(env_id) is not None:
-        return bool(file) and not os.path.isfile(file)
-    with contextlib.suppress(ConfigError):  # of a module in front that cannot be imported
-        registered_name(env_id)
-    return env_id.rpartition(":")[2] not in gym.registry
-
-
-def _key(env_id: str) -> str | None:
-    text = _described(env_id)
-    return None if text is None else source_of(text)
-
-
-def _put_back(table: dict[str, Any], key: str, value: Any) -> None:
-    table.pop(key, None)
-    if value is not None:
-        table[key] = value
+    one, other = ({**each, "env": str(each.get("env")).rpartition(":")[2]} for each in (one, other))
+    absent = object()
+    return [key for key in dict.fromkeys((*one, *other)) if one.get(key, absent) != other.get(key, absent)]

@@ -9,16 +9,15 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from vlm_envs.cli.named_worlds import describe, make_world
-from vlm_envs.errors import ConfigError, EngineUnavailableError
+from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.registration import env_ids, require_available
-from vlm_envs.validation import require_at_least
 from vlm_envs.world import World
 
 Picture = npt.NDArray[np.uint8]
@@ -30,27 +29,22 @@ ROW_WIDTH_PX = 3 * PICTURE_HEIGHT_PX + 2 * GAP_PX
 FONT_SIZE = 14
 LINE_PX = 20
 MAX_LINES = 3
-"""Most lines of one paragraph in a picture; the page has all of it."""
+"""Most lines of one paragraph in an image."""
 INK = (40, 44, 52)
 PAPER = (255, 255, 255)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Strip:
+class Strip(NamedTuple):
     """Some pictures of one episode, side by side, with words above and below.
 
     Attributes:
         env_id: The world's id.
         caption: One line: which world, which seed, how it went.
-        asked: What the level asks for, in paragraphs; empty where the picture says it all.
-        solution: What is right: the answer, or the actions.
         image: The whole strip.
     """
 
     env_id: str
     caption: str
-    asked: tuple[str, ...]
-    solution: str
     image: Image.Image
 
 
@@ -60,31 +54,20 @@ class GalleryOptions:
 
     Attributes:
         out: Folder for the pictures.
-        seed: Seed of every episode.
     """
 
     out: Path
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuses seeds that Gymnasium does."""
-        require_at_least(self, 0, "seed")
 
 
 def run(options: GalleryOptions) -> None:
     """Saves one picture a world, all of them in one (`worlds.png`), and a page that shows them."""
     out = options.out
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(
-            f"--out must be a folder that can be written to; got {str(out)!r}: {error.strerror}."
-        ) from error
+    out.mkdir(parents=True, exist_ok=True)
     strips: list[Strip] = []
     for env_id in env_ids():
         try:
             require_available(env_id)
-            strips.append(strip_of(env_id, options.seed))
+            strips.append(strip_of(env_id, seed=0))
         except EngineUnavailableError as error:
             print(f"{env_id} is left out: {error}", file=sys.stderr)
     for strip in strips:
@@ -118,12 +101,10 @@ def strip_of(env_id: str, seed: int) -> Strip:
     pictures = solved_episode(world, plan)
     chosen = [pictures[index] for index in sorted({0, len(pictures) // 2, len(pictures) - 1})]
     caption = f"{env_id}, seed {seed}" + (f", solved in {len(plan)} action{'s' * (len(plan) != 1)}" if plan else "")
-    asked = world.task.brief(start)
-    solution = world.task.solution(start, plan) if plan else ""
-    below = f"{'Answer' if world.shows_several else 'Actions'}: {solution}" if plan else ""
-    image = draw_strip(chosen, caption, above=asked, below=below)
+    below = f"{'Answer' if world.shows_several else 'Actions'}: {world.task.solution(start, plan)}" if plan else ""
+    image = draw_strip(chosen, caption, above=world.task.brief(start), below=below)
     world.close()
-    return Strip(env_id=env_id, caption=caption, asked=asked, solution=solution, image=image)
+    return Strip(env_id, caption, image)
 
 
 def solved_episode(world: World[Any, Any], plan: Sequence[Any]) -> list[Picture]:
@@ -145,7 +126,9 @@ def solved_episode(world: World[Any, Any], plan: Sequence[Any]) -> list[Picture]
 def draw_strip(pictures: Sequence[Picture], caption: str, *, above: Sequence[str] = (), below: str = "") -> Image.Image:
     """Returns pictures of equal height, side by side, with a caption and paragraphs around them."""
     height = _row_height(pictures)
-    panels = [_to_height(Image.fromarray(picture), height) for picture in pictures]
+    images = [Image.fromarray(picture) for picture in pictures]
+    sizes = [(round(image.width * height / image.height), height) for image in images]
+    panels = [image.resize(size, Image.Resampling.LANCZOS) for image, size in zip(images, sizes, strict=True)]
     head = [caption, *(line for paragraph in above for line in _wrapped(paragraph))]
     tail = _wrapped(below)
     top = len(head) * LINE_PX + GAP_PX // 2
@@ -180,14 +163,15 @@ def _wrapped(paragraph: str) -> list[str]:
             lines[-1] = longer
         else:
             lines.append(word)
-    shown = lines[:MAX_LINES]
-    is_whole = len(lines) <= MAX_LINES
-    return [_shortened(line, font, whole=is_whole or line is not shown[-1]) for line in shown]
+    shown = [_shortened(line, font) for line in lines[:MAX_LINES]]
+    if len(lines) > MAX_LINES:
+        shown[-1] = _shortened(lines[MAX_LINES - 1], font, goes_on=True)
+    return shown
 
 
-def _shortened(line: str, font: Any, *, whole: bool) -> str:
+def _shortened(line: str, font: Any, *, goes_on: bool = False) -> str:
     """Returns a line that fits into a row, with an ellipsis where something is left out."""
-    if whole and font.getlength(line) <= ROW_WIDTH_PX:
+    if not goes_on and font.getlength(line) <= ROW_WIDTH_PX:
         return line
     num_fitting = bisect_right(range(1, len(line) + 1), ROW_WIDTH_PX, key=lambda n: font.getlength(f"{line[:n]} …"))
     return f"{line[:num_fitting]} …"
@@ -202,20 +186,15 @@ def _write(canvas: Image.Image, lines: Sequence[str], top: int) -> None:
 
 
 def stack(images: Sequence[Image.Image]) -> Image.Image:
-    """Returns images one below the other."""
-    canvas = Image.new("RGB", (max(i.width for i in images), sum(i.height for i in images)), PAPER)
-    top = 0
-    for image in images:
-        canvas.paste(image, (0, top))
-        top += image.height
-    return canvas
+    """Returns images of one width, one below the other."""
+    return Image.fromarray(np.concatenate([np.asarray(image) for image in images]))
 
 
 def page(strips: Sequence[Strip]) -> str:
     """Returns a page that shows the strips by their file names."""
     figures = "\n".join(
         f'<figure><img src="{file_name(strip.env_id)}" alt="{html.escape(strip.caption)}">'
-        f"<figcaption>{html.escape(describe(strip.env_id))}{_question_and_answer(strip)}</figcaption></figure>"
+        f"<figcaption>{html.escape(describe(strip.env_id))}</figcaption></figure>"
         for strip in strips
     )
     return (
@@ -223,16 +202,3 @@ def page(strips: Sequence[Strip]) -> str:
         "<style>body{font:16px sans-serif;margin:2em}img{max-width:100%}</style>\n"
         f"<h1>VLM worlds</h1>\n{figures}\n</html>\n"
     )
-
-
-def _question_and_answer(strip: Strip) -> str:
-    """Returns what was asked and what is right, to be unfolded."""
-    if not strip.asked:
-        return ""
-    asked = "".join(f"<p>{html.escape(paragraph)}</p>" for paragraph in strip.asked)
-    return f"<details><summary>question and solution</summary>{asked}<p>{html.escape(strip.solution)}</p></details>"
-
-
-def _to_height(image: Image.Image, height_px: int) -> Image.Image:
-    width_px = round(image.width * height_px / image.height)
-    return image.resize((width_px, height_px), Image.Resampling.LANCZOS)

@@ -28,7 +28,7 @@ from vlm_envs.cli.terminal import (
     read_keys,
     wrapped,
 )
-from vlm_envs.errors import ConfigError, LevelError
+from vlm_envs.errors import ConfigError
 from vlm_envs.registration import creator_of
 from vlm_envs.validation import require_at_least
 
@@ -38,7 +38,6 @@ KEYS_HELP = {
 }
 """Help by what the up arrow does."""
 
-PROMPT = "> "
 NUM_SPARE_ROWS = 1
 """Rows for the typed line."""
 
@@ -79,7 +78,7 @@ def run(options: PlayOptions) -> None:
     session = session_of(
         options.env_id,
         seed=options.seed,
-        level=None if options.level is None else _read_level(options.level),
+        level=None if options.level is None else options.level.read_text(encoding="utf-8"),
         obs_mode=options.obs_mode,
         **_size_argument(options.size, options.env_id),
         **parse_settings(options.settings),
@@ -93,7 +92,12 @@ def run(options: PlayOptions) -> None:
     if is_terminal and HAS_KEYS and keys:
         _play_with_keys(session, colors, keys)
         return
-    has_quit = serve(session, _typed_lines() if is_terminal else sys.stdin, _Printer(session, colors).show)
+
+    def show() -> None:
+        print("\n".join(frame(session, colors, session.help())), flush=True)
+
+    print("\n".join(wrapped(session.opening())))
+    has_quit = serve(session, _typed_lines() if is_terminal else sys.stdin, show)
     if not (has_quit or session.over):
         print("The input ended before the episode.")
 
@@ -124,10 +128,9 @@ def serve(session: Session, lines: Iterable[str], show: Callable[[], None]) -> b
     return False
 
 
-def frame(session: Session, colors: Colors, help_line: str, told: Sequence[str]) -> list[str]:
-    """Returns everything to show: picture, state in words if the mode has it, what is told, status, help."""
-    state_text = session.state_lines()
-    below = wrapped([*state_text, *told, *session.status(), help_line], sys.stdout)
+def frame(session: Session, colors: Colors, help_line: str, opening: Sequence[str] = ()) -> list[str]:
+    """Returns everything to show: the image, then the text of `Session.lines`."""
+    below = wrapped(session.lines(help_line, opening))
     if "image" not in session.world.obs_mode:
         return below
     return [*_picture(session, colors, below), *below]
@@ -143,36 +146,13 @@ def _picture(session: Session, colors: Colors, below: Sequence[str]) -> list[str
     return half_blocks(session.picture, colors, max_columns=columns, max_rows=max(least_rows, max_rows))
 
 
-class _Printer:
-    """Prints a session below earlier output: the goal and rules once, long instructions once per level.
-
-    Args:
-        session: What is played.
-        colors: Colours of the terminal.
-    """
-
-    def __init__(self, session: Session, colors: Colors) -> None:
-        self.session, self.colors = session, colors
-        self._level: tuple[int, int] | None = None
-
-    def show(self) -> None:
-        """Prints the session as it stands."""
-        session = self.session
-        if self._level is None:
-            print("\n".join(wrapped(session.opening(), sys.stdout)))
-        level = session.seed, session.num_restarts
-        told = session.reminder() if level == self._level else session.told()
-        self._level = level
-        print("\n".join(frame(session, self.colors, session.help(), told)), flush=True)
-
-
 def _play_with_keys(session: Session, colors: Colors, keys: Mapping[str, str]) -> None:
     """Plays on the terminal's second screen, with the rules until the first key; the last status stays on the first."""
     opening = session.opening()
 
     def show() -> None:
         # Clearing to each line's end instead of the whole screen first avoids flicker.
-        lines = frame(session, colors, KEYS_HELP[keys["ArrowUp"]], [*opening, *session.told()])
+        lines = frame(session, colors, KEYS_HELP[keys["ArrowUp"]], opening)
         opening.clear()
         text = "".join(f"{line}\x1b[K\r\n" for line in lines)
         print(f"\x1b[H{text}\x1b[J", end="", flush=True)
@@ -193,7 +173,7 @@ def _typed_lines() -> Iterator[str]:
         import readline  # noqa: F401
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         while True:
-            yield input(PROMPT)
+            yield input("> ")
 
 
 def _play_in_browser(session: Session, keys: Mapping[str, str]) -> None:
@@ -203,20 +183,13 @@ def _play_in_browser(session: Session, keys: Mapping[str, str]) -> None:
     def lines(page: PlayerPage) -> Iterator[str]:
         while True:
             help_line = KEYS_HELP[keys["ArrowUp"]] if keys else session.help()
-            text = [*opening, *session.state_lines(), *session.told(), *session.status(), help_line]
+            text = session.lines(help_line, opening)
             opening.clear()
             pictures = session.pictures if "image" in session.world.obs_mode else []
             yield page.ask(session.env_id, "\n".join(text), pictures, keys)
 
     with contextlib.closing(PlayerPage()) as page, contextlib.suppress(KeyboardInterrupt):
         serve(session, lines(page), lambda: None)
-
-
-def _read_level(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LevelError(f"Cannot read the level file {str(path)!r}: {error}.") from error
 
 
 def _size_argument(size: int | None, env_id: str) -> dict[str, Any]:

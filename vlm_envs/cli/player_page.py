@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,8 @@ class PlayerPage:
     """
 
     def __init__(self, open_url: Callable[[str], object] = webbrowser.open) -> None:
-        self._turn: dict[str, Any] | None = None
+        self._turn: dict[str, Any] = {}
+        self._number = 0
         self._answer: str | None = None
         self._changed = threading.Condition()
         word = secrets.token_urlsafe(16)
@@ -65,8 +66,8 @@ class PlayerPage:
         """
         shown = {"title": title, "text": text, "images": [_data_uri(image) for image in images], "keys": dict(keys)}
         with self._changed:
-            number = 1 + (0 if self._turn is None else self._turn["number"])
-            self._turn, self._answer = {**shown, "number": number}, None
+            self._number += 1
+            self._turn, self._answer = {**shown, "number": self._number}, None
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._answer is not None)
         return self._answer or ""
@@ -85,12 +86,12 @@ class PlayerPage:
     def answer(self, number: int, text: str) -> None:
         """Takes an answer; one to an earlier turn, from another tab, is ignored."""
         with self._changed:
-            if self._is_waiting(number - 1) and self._turn is not None and self._turn["number"] == number:
+            if self._answer is None and number == self._number:
                 self._answer = text
                 self._changed.notify_all()
 
     def _is_waiting(self, number: int) -> bool:
-        return self._turn is not None and self._turn["number"] > number and self._answer is None
+        return self._number > number and self._answer is None
 
 
 def _data_uri(image: npt.NDArray[np.uint8]) -> str:
@@ -123,10 +124,9 @@ def _handler(page: PlayerPage, word: str) -> type[BaseHTTPRequestHandler]:
         def _asked(self) -> tuple[str | None, int]:
             """Returns the path below the secret word, None without it, and the turn's number."""
             address = urlsplit(self.path)
-            numbers = [value for values in parse_qs(address.query).values() for value in values if value.isdecimal()]
-            begins = f"/{word}/"
-            path = address.path.removeprefix(begins) if address.path.startswith(begins) else None
-            return path, int(numbers[0]) if numbers else 0
+            number = address.query.rpartition("=")[2]
+            before, _, path = address.path.rpartition("/")
+            return path if before == f"/{word}" else None, int(number) if number.isdecimal() else 0
 
         def _send(self, content: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK) -> None:
             self.send_response(status)

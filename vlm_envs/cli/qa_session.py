@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from vlm_envs.cli.session import Session
 from vlm_envs.qa.qa_context import Act, CallTool, QAState, Zoom, image_names, regions, zoom_call
-from vlm_envs.qa.qa_world import QATask, options, options_of
+from vlm_envs.qa.qa_world import QATask, options_of
 from vlm_envs.qa.strategies import ZoomStrategy
 from vlm_envs.responses.answers import AnswerKey, chosen_letter, stated_number, stated_verdict
 from vlm_envs.tools.tool_arguments import json_schema
@@ -87,14 +87,9 @@ class QASession(Session):
         return [*self.task.instruction(self.state).splitlines(), *self.state.reply.splitlines()]
 
     def opening(self) -> list[str]:
-        """Returns what to show once: the goal, the rules without the tools' JSON schemas, and the limits."""
+        """Returns what to show once: the goal, and the rules without the tools' JSON schemas."""
         rules = [line for tool in self.tools for line in _described(tool)] if self.tools else self.task.rules
-        return [f"{self.task.name}. {self.task.goal}", *rules, self.limits]
-
-    def reminder(self) -> list[str]:
-        """Returns the question in brief, and the last tool result."""
-        sample = self.state.sample
-        return [sample.question.partition("\n")[0], *options(sample.key), *self.state.reply.splitlines()]
+        return [f"{self.task.name}. {self.task.goal}", *rules]
 
     def help(self) -> str:
         """Returns what can be typed."""
@@ -103,9 +98,7 @@ class QASession(Session):
             return lines
         sections = self.world.turn_format.action_sections
         answer = "your answer" if "answer" in sections else f"your thought with {self.task.grammar.expected}"
-        calls = [*map(_usage, self.tools)]
-        calls[_MAX_LISTED:] = ["TOOL NAME=VALUE ..."] if len(calls) > _MAX_LISTED else []
-        return " | ".join([*calls, answer, lines])
+        return " | ".join([*(["TOOL NAME=VALUE ..."] if self.tools else []), answer, lines])
 
     def standing(self) -> str:
         """Returns whether the answer was right, and what would have been."""
@@ -124,10 +117,6 @@ class QASession(Session):
         return " ".join(filter(None, (super().what_was_right(), sample.facts, where)))
 
 
-_MAX_LISTED = 3
-"""Most tools that each prompt lists."""
-
-
 def _described(tool: Tool[Any]) -> list[str]:
     arguments = json_schema(tool.arguments)["properties"].items()
     return [
@@ -142,14 +131,13 @@ def _usage(tool: Tool[Any]) -> str:
 
 def _answer_fault(text: str, key: AnswerKey) -> str:
     """Returns why a text cannot be an answer of its kind; empty if it can."""
+    numbers = key.kind == "number" and all(stated_number(truth) is not None for truth in key.answers)
     if key.kind == "choice" and chosen_letter(text, key) is None:
-        return f"The answer is one of {' '.join(options_of(key)) or 'the letters'}; got {text!r}."
-    if (
-        key.kind == "number"
-        and stated_number(text) is None
-        and all(stated_number(truth) is not None for truth in key.answers)
-    ):
-        return f"The answer is a number, such as 3; got {text!r}."
-    if key.kind == "verdict" and stated_verdict(text) is None:
-        return f"The answer is a verdict, as the question offers them; got {text!r}."
-    return ""
+        expected = f"one of {' '.join(options_of(key)) or 'the letters'}"
+    elif numbers and stated_number(text) is None:
+        expected = "a number, such as 3"
+    elif key.kind == "verdict" and stated_verdict(text) is None:
+        expected = "a verdict, as the question offers them"
+    else:
+        return ""
+    return f"The answer is {expected}; got {text!r}."

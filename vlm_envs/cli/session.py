@@ -94,17 +94,9 @@ class Session:
     def __init__(self, env_id: str, *, seed: int = 0, level: str | None = None, **kwargs: Any) -> None:
         self.env_id = env_id
         self.world: World[Any, Any] = _for_a_person(env_id, {"format_reward": 0.0, **kwargs})
-        usual = {name: getattr(self.world, name) for name in NO_LIMITS}
-        own = {name: limit for name, limit in usual.items() if name in kwargs}
-        self.limits = (
-            f"Limits: {_listed(own)}; there are no others."
-            if own
-            else f"There is no limit on turns and actions. Agents have {_listed(usual)}; --set gives you limits, too."
-        )
-        for name, limit in {**NO_LIMITS, **own}.items():
-            setattr(self.world, name, limit)
+        for name, limit in NO_LIMITS.items():
+            setattr(self.world, name, kwargs.get(name, limit))
         self.seed, self.level = seed, level
-        self.num_restarts = 0
         self.restart()
 
     def restart(self) -> None:
@@ -112,7 +104,6 @@ class Session:
         options = None if self.level is None else {"level": self.level}
         self.observation, self.info = self.world.reset(seed=self.seed, options=options)
         self._start = self.world.state
-        self.num_restarts += 1
         self.fewest_actions: int | None = self.world.optimal_actions_left()
         self.num_actions = 0
         self.reward = self.total = 0.0
@@ -154,12 +145,10 @@ class Session:
         """Returns the whole response that a text stands for, or None after `note` was set: no turn is taken."""
         world = self.world
         response = written_response(world, typed)
-        parsed = read_response(
-            response, world.turn_format, world.task.grammar, world.max_actions_per_turn, world.reading
-        )
-        most = world.max_actions_per_turn
-        if parsed.num_actions_cut:
-            fault = f"That is {most + parsed.num_actions_cut} actions; a turn has at most {most}. Nothing was done."
+        parsed = read_response(response, world.turn_format, world.task.grammar, sys.maxsize, world.reading)
+        num_actions, most = len(parsed.actions), world.max_actions_per_turn
+        if num_actions > most:
+            fault = f"That is {num_actions} actions; a turn has at most {most}. Nothing was done."
         elif parsed.error is not None and not (world.reading == "lenient" and parsed.actions):
             fault = f"{parsed.error}. Nothing was done."
         else:
@@ -199,9 +188,13 @@ class Session:
         return "\n".join(filter(None, (task.instruction(state), task.hint(state)))).splitlines()
 
     def opening(self) -> list[str]:
-        """Returns what to show once, at the start: the goal, the rules, and the limits."""
+        """Returns what to show once, at the start: the goal and the rules."""
         task = self.world.task
-        return [f"{task.name}. {task.goal}", *task.rules, self.limits]
+        return [f"{task.name}. {task.goal}", *task.rules]
+
+    def lines(self, help_line: str, opening: Sequence[str] = ()) -> list[str]:
+        """Returns the text to show: state in words if the mode has it, what is told, status, and help."""
+        return [*opening, *self.state_lines(), *self.told(), *self.status(), help_line]
 
     def drawn_in_words(self) -> list[str]:
         """Returns the state for terminals without colors: symbols or words, as far as the world has them.
@@ -225,10 +218,6 @@ class Session:
             "  ".join(filter(None, (self.standing(), self.note))),
         ]
 
-    def reminder(self) -> list[str]:
-        """Returns what to show in place of `told` once the level has been introduced."""
-        return self.told()
-
     def help(self) -> str:
         """Returns what can be typed."""
         return f"r again, n next level, q quit; or actions: {self.world.task.grammar.expected}"
@@ -242,7 +231,7 @@ class Session:
             return f"Lost. {self.what_was_right()}".strip()
         left = self.world.optimal_actions_left()
         if left is None:
-            return "" if self.fewest_actions is None else "It can no longer be solved."
+            return "It can no longer be solved." if self.fewest_actions is not None else ""
         return f"At least {left} action{'s' * (left != 1)} to go."
 
     def what_was_right(self) -> str:
@@ -252,10 +241,6 @@ class Session:
         except SolverLimitError:
             return ""
         return f"Right would have been: {self.world.task.solution(self._start, plan)}." if plan else ""
-
-
-def _listed(limits: Mapping[str, int | None]) -> str:
-    return ", ".join(f"{name}={limit}" for name, limit in limits.items() if limit is not None) or "none"
 
 
 def _for_a_person(env_id: str, kwargs: dict[str, Any]) -> World[Any, Any]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import shutil
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, TextIO
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
+
+from vlm_envs import terminal_tables
 
 try:
     import termios
@@ -54,16 +54,9 @@ def half_blocks(image: npt.NDArray[np.uint8], colors: Colors, *, max_columns: in
     return [_line(pixels[2 * row], pixels[2 * row + 1], colors) for row in range(num_rows)]
 
 
-def wrapped(lines: Iterable[str], stream: TextIO) -> list[str]:
+def wrapped(lines: Iterable[str]) -> list[str]:
     """Returns lines broken between words where a terminal is too narrow; whole for a file or a pipe."""
-    if not stream.isatty():
-        return list(lines)
-    rows: list[str] = []
-    columns = shutil.get_terminal_size().columns
-    for line in lines:
-        # Only what is too long: the white space of a map has to stay as it is
-        rows += textwrap.wrap(line, columns, break_on_hyphens=False) if len(line) > columns else [line]
-    return rows
+    return [row for line in lines for row in terminal_tables.wrapped(line)]
 
 
 def _line(upper: npt.NDArray[np.uint8], lower: npt.NDArray[np.uint8], colors: Colors) -> str:

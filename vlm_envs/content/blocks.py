@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from vlm_envs.content.colors import COLORS, RGB
-from vlm_envs.errors import GenerationError, LevelError
+from vlm_envs.content.seeded import draw_seed
+from vlm_envs.errors import LevelError
 from vlm_envs.qa.sample import Evidence, Sample
 from vlm_envs.responses.answers import AnswerKey
-from vlm_envs.splits import SPLITS, split_of
+from vlm_envs.splits import split_of
 from vlm_envs.tools.coordinates import Box, OriginalPixels, Point
 from vlm_envs.tools.pictures import Picture, PixelArray
-from vlm_envs.validation import require_choice
 
 NUM_CELLS = 4
 """Columns of a board, and rows."""
@@ -105,7 +106,6 @@ BLOCK_COLORS = ("red", "green", "blue", "yellow", "purple", "orange")
 _BOARD_RGB = np.array((226, 222, 214))
 _NUMBERS = ("no", "one", "two", "three", "four")
 _ID = re.compile(r"blocks:(count|leftmost):(\d{1,19})(?::said:(\d))?", flags=re.ASCII)
-_MAX_SEEDS = 1000
 
 
 def counted_blocks() -> BlockSource:
@@ -164,13 +164,8 @@ class BlockSource:
             rng: The only source of chance.
             split: `"train"`, `"val"` or `"test"`.
         """
-        require_choice("split", split, SPLITS)
-        for _ in range(_MAX_SEEDS):
-            seed = int(rng.integers(2**63))
-            blocks = _blocks(seed)
-            if split_of(_digest(self.asks, blocks).encode()) == split:
-                return _sample(self.asks, seed, blocks, self._said(seed, len(blocks)))
-        raise GenerationError(f"No board of split {split!r} was found among {_MAX_SEEDS} seeds.")
+        seed, blocks = draw_seed(rng, split, _blocks, partial(_digest, self.asks), self.name)
+        return _sample(self.asks, seed, blocks, self._said(seed, len(blocks)))
 
     def find(self, sample_id: str) -> Sample:
         """Returns the sample of an id, whichever source of blocks drew it.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vlm_envs.content.data_tables import data_table
+
 RGB = tuple[int, int, int]
 """sRGB, 0 to 255 each."""
 
@@ -24,20 +26,33 @@ def lighter(color: RGB, share: float) -> RGB:
     return mixed(color, (255, 255, 255), share)
 
 
-COLORS: Mapping[str, RGB] = {
-    "red": (214, 36, 40),
-    "orange": (250, 136, 20),
-    "yellow": (252, 220, 40),
-    "green": (40, 158, 66),
-    "blue": (36, 90, 214),
-    "purple": (132, 60, 176),
-    "pink": (248, 134, 184),
-    "brown": (124, 74, 34),
-    "black": (26, 26, 30),
-    "white": (250, 250, 248),
-    "grey": (138, 142, 148),
-}
-"""Name to sRGB, 0 to 255; far enough from each other to be told apart at a dozen pixels."""
+def hex_color(text: str) -> RGB:
+    """Returns the color that `#rrggbb` names."""
+    red, green, blue = bytes.fromhex(text.removeprefix("#"))
+    return red, green, blue
+
+
+def described_color(text: str, named: Mapping[str, RGB]) -> RGB:
+    """Returns the color that a data file describes, such as `#c82c2c`, `own darker 0.3`, or `own mixed light 0.25`.
+
+    Args:
+        text: A name or `#rrggbb`; after it perhaps `lighter`, `darker`, or `mixed` with another, and the share.
+        named: The colors that have names.
+    """
+    first, *change = text.split()
+    color = hex_color(first) if first.startswith("#") else named[first]
+    match change:
+        case ["lighter", share]:
+            return lighter(color, float(share))
+        case ["darker", share]:
+            return darker(color, float(share))
+        case ["mixed", other, share]:
+            return mixed(color, described_color(other, named), float(share))
+    return color
+
+
+COLORS: Mapping[str, RGB] = {name: hex_color(color) for name, color in data_table(__file__, "colors.toml").items()}
+"""The named colors that questions use."""
 
 INK: RGB = (24, 22, 28)
 """Outlines of things; black ones are outlined in `CHALK`."""

@@ -13,9 +13,8 @@ import numpy as np
 
 from vlm_envs.content.blocks import BLOCK_COLORS, LoneBlock, lone_block, part
 from vlm_envs.content.colors import COLORS
-from vlm_envs.content.seeded import SeededSource
+from vlm_envs.content.seeded import SeededSource, exact
 from vlm_envs.qa.sample import Evidence, Sample
-from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.tools.pictures import Picture
 
 CELL_PX, DOT_PX = 112, 8
@@ -48,7 +47,7 @@ def _sample(seed: int) -> Sample:
     return Sample(
         sample_id=f"dots:{seed}",
         question=QUESTION,
-        key=AnswerKey(kind="exact", answers=(dotted.dot,), question=QUESTION),
+        key=exact(QUESTION, dotted.dot),
         category="attribute",
         digest=dotted.digest,
         images=(_drawn(dotted),),

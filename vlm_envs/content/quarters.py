@@ -28,9 +28,9 @@ from vlm_envs.content.scenes.clip_drawing import MIN_FRAMES
 from vlm_envs.content.scenes.clip_source import ClipSource
 from vlm_envs.content.scenes.video_sentences import in_frame
 from vlm_envs.content.scenes.videos import Clip, FrameImageRef
+from vlm_envs.content.seeded import exact
 from vlm_envs.errors import GenerationError, LevelError
 from vlm_envs.qa.sample import Evidence, Sample
-from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.tools.coordinates import OriginalPixels, Point
 from vlm_envs.tools.pictures import Picture
 
@@ -39,6 +39,9 @@ QUARTERS = ("upper left", "upper right", "lower left", "lower right")
 
 _MAX_DRAWN = 2000
 """One sample of thirty is as it should be by chance; as many as these are not in a row."""
+
+_NUM_SHOWN = 2
+"""Frames that are shown."""
 
 _PAPER = 244
 """Brightness of what is not the thing."""
@@ -79,16 +82,10 @@ class QuarterSource:
     Attributes:
         is_planted: Whether training levels are those in which a thing is in its colour's own quarter.
         is_annotated: Whether samples say where the thing is.
-        num_shown: Frames that are shown.
-        side_px: Side of a frame.
-        size_px: Longer side of the thing.
     """
 
     is_planted: bool = False
     is_annotated: bool = True
-    num_shown: int = 2
-    side_px: int = 112
-    size_px: int = 22
 
     @property
     def name(self) -> str:
@@ -98,8 +95,8 @@ class QuarterSource:
     @property
     def _clips(self) -> ClipSource:
         return ClipSource(
-            side_px=self.side_px,
-            size_px=self.size_px,
+            side_px=112,
+            size_px=22,
             num_frames=MIN_FRAMES,
             num_things=1,
             categories=("place:quarter",),
@@ -141,7 +138,7 @@ class QuarterSource:
         first = sample.images[0]
         assert isinstance(first, FrameImageRef), "a clip's sample shows its frames"
         clip = first.clip
-        shown = range(1, self.num_shown + 1)
+        shown = range(1, _NUM_SHOWN + 1)
         at = next(
             ((frame, name, point) for frame in shown for name, point in _middles(clip) if _covers(clip, frame, point)),
             None,
@@ -155,9 +152,9 @@ class QuarterSource:
         return replace(
             sample,
             question=text,
-            key=AnswerKey(kind="exact", answers=(quarter, f"the {quarter} one"), question=text),
+            key=exact(text, quarter, f"the {quarter} one"),
             images=tuple(PaperFrameRef(clip, number) for number in shown),
-            times_s=sample.times_s[: self.num_shown],
+            times_s=sample.times_s[:_NUM_SHOWN],
             evidence=(seen,) if self.is_annotated else (),
             facts=in_frame(clip, frame, f"the {name} is in the {quarter} quarter"),
         )

@@ -13,9 +13,8 @@ import numpy as np
 
 from vlm_envs.content.blocks import BLOCK_COLORS
 from vlm_envs.content.colors import COLORS
-from vlm_envs.content.seeded import SeededSource
+from vlm_envs.content.seeded import SeededSource, exact
 from vlm_envs.qa.sample import Evidence, Sample
-from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.tools.coordinates import Box, OriginalPixels, Point
 from vlm_envs.tools.pictures import Picture
 
@@ -79,7 +78,7 @@ def _sample(seed: int) -> Sample:
     return Sample(
         sample_id=f"slides:{seed}",
         question=QUESTION,
-        key=AnswerKey(kind="exact", answers=(slide.way,), question=QUESTION),
+        key=exact(QUESTION, slide.way),
         category="motion",
         digest=slide.digest,
         images=tuple(_drawn(slide, frame) for frame in range(NUM_FRAMES)),

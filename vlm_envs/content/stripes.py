@@ -24,9 +24,8 @@ import numpy as np
 
 from vlm_envs.content.blocks import BLOCK_COLORS, LoneBlock, lone_block, part
 from vlm_envs.content.colors import COLORS, RGB
-from vlm_envs.content.seeded import SeededSource
+from vlm_envs.content.seeded import SeededSource, exact
 from vlm_envs.qa.sample import Evidence, Sample
-from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.tools.pictures import Picture, PixelArray
 
 CELL_PX, EVIDENCE_PX = 224, 32
@@ -79,7 +78,7 @@ def _sample(seed: int) -> Sample:
     return Sample(
         sample_id=f"stripes:{seed}",
         question=QUESTION,
-        key=AnswerKey(kind="exact", answers=(striped.stripes,), question=QUESTION),
+        key=exact(QUESTION, striped.stripes),
         category="attribute",
         digest=striped.digest,
         images=(_drawn(striped),),

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.qa_context import QAContext
+from vlm_envs.qa.qa_context import QAContext, memory_of, written_call
 from vlm_envs.qa.sample import Sample
 from vlm_envs.tools.coordinates import size_within
 from vlm_envs.tools.document_tools import (
@@ -20,7 +19,7 @@ from vlm_envs.tools.document_tools import (
 )
 from vlm_envs.tools.pdf_documents import Document, DocumentShelf
 from vlm_envs.tools.pictures import MAX_STITCHED_PIXELS, ImageRef, Picture, sheet_grid, within_budget
-from vlm_envs.tools.tool_memory import ORIGINAL_IMAGE, ImageStore, Memory, TextStore
+from vlm_envs.tools.tool_memory import ORIGINAL_IMAGE, Memory
 from vlm_envs.tools.tool_registry import ToolRegistry
 from vlm_envs.tools.zoom import ZoomSettings, image_zoom_in_tool
 from vlm_envs.validation import require_flag, require_positive
@@ -100,13 +99,10 @@ class DocumentContext(QAContext):
 
     def opening(self, sample: Sample) -> tuple[Memory, tuple[ImageRef, ...]]:
         """Returns the contact sheet, if there is one, which tools know as `original_image`, and the sample's texts."""
-        texts = TextStore()
-        for name, text in sample.texts:
-            texts = texts.with_text(name, text)
         if not self.show_sheet:
-            return Memory(ImageStore(), texts), ()
+            return memory_of(sample, {}), ()
         sheet = DocumentOverview(_document(sample), self.max_pixels)
-        return Memory(ImageStore().with_image(ORIGINAL_IMAGE, sheet), texts), (sheet,)
+        return memory_of(sample, {ORIGINAL_IMAGE: sheet}), (sheet,)
 
     def introduction(self, sample: Sample) -> str:
         """Returns the document's name and length, what a picture shows, and what to answer if nothing is found."""
@@ -164,10 +160,8 @@ def _query(sample: Sample) -> str:
 
 
 def _query_call(sample: Sample) -> str:
-    arguments = {"filename": _document(sample).name, "query": _query(sample)}
-    return json.dumps({"name": "doc_page_retrieval_by_query", "arguments": arguments}, ensure_ascii=False)
+    return written_call("doc_page_retrieval_by_query", filename=_document(sample).name, query=_query(sample))
 
 
 def _page_call(sample: Sample, page: int) -> str:
-    arguments = {"filename": _document(sample).name, "image_idx": page}
-    return json.dumps({"name": "doc_page_retrieval_by_index", "arguments": arguments}, ensure_ascii=False)
+    return written_call("doc_page_retrieval_by_index", filename=_document(sample).name, image_idx=page)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -131,12 +131,7 @@ class PictureContext(QAContext):
 
     def opening(self, sample: Sample) -> tuple[Memory, tuple[ImageRef, ...]]:
         """Returns the pictures under their names, and shows all of them."""
-        images, texts = ImageStore(), TextStore()
-        for name, image in zip(image_names(sample), sample.images, strict=True):
-            images = images.with_image(name, image)
-        for name, text in sample.texts:
-            texts = texts.with_text(name, text)
-        return Memory(images, texts), sample.images
+        return memory_of(sample, dict(zip(image_names(sample), sample.images, strict=True))), sample.images
 
     def introduction(self, sample: Sample) -> str:
         """Returns name, size and size as shown of every picture."""
@@ -167,6 +162,16 @@ class PictureContext(QAContext):
         if not sample.images:
             return None
         return self.shown_size(sample.images[0].width, sample.images[0].height)
+
+
+def memory_of(sample: Sample, named: Mapping[str, ImageRef]) -> Memory:
+    """Returns images under their names, and the texts of a sample."""
+    images, texts = ImageStore(), TextStore()
+    for name, image in named.items():
+        images = images.with_image(name, image)
+    for name, text in sample.texts:
+        texts = texts.with_text(name, text)
+    return Memory(images, texts)
 
 
 def image_names(sample: Sample) -> tuple[str, ...]:
@@ -227,7 +232,12 @@ def zoom_call(name: str, box: Box[OriginalPixels]) -> str:
     """Returns a call of the zoom tool on a region, in the thousandths it asks for."""
     written = convert(box, Thousandths()).outward_whole()
     bbox = [int(side) for side in (written.x1, written.y1, written.x2, written.y2)]
-    return json.dumps({"name": "image_zoom_in_tool", "arguments": {"image": name, "bbox_2d": bbox}})
+    return written_call("image_zoom_in_tool", image=name, bbox_2d=bbox)
+
+
+def written_call(tool: str, **arguments: object) -> str:
+    """Returns a call of a tool as it is written."""
+    return json.dumps({"name": tool, "arguments": arguments}, ensure_ascii=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -479,9 +479,10 @@ class QAWorld(World[QAState, Act]):
             )
         strategy = strategies[require_choice("prompt_format", prompt_format, tuple(strategies))]
         if strategy.has_tools and context.coordinates == "pixels":
+            others = [name for name, other in strategies.items() if not other.has_tools]
             raise ConfigError(
                 f"prompt_format={prompt_format!r} calls a zoom tool whose boxes are thousandths; got "
-                f"coordinates='pixels'. Use coordinates='thousandths' or None{_other_formats(strategies)}."
+                f"coordinates='pixels'. Use coordinates='thousandths' or None, or a format without tools: {others}."
             )
         if strategy.magnifies:
             # No more of a crop is shown than the budget, so that no more of it is worth enlarging.
@@ -514,9 +515,3 @@ class QAWorld(World[QAState, Act]):
             **world_kwargs,
         )
         self.set_picture_shape(None)
-
-
-def _other_formats(strategies: Mapping[str, Strategy]) -> str:
-    """Returns the end of a sentence with the strategies that accept pixels."""
-    names = [repr(name) for name, strategy in strategies.items() if not strategy.has_tools]
-    return f", or prompt_format={' or '.join(names)}" if names else ""

@@ -420,12 +420,19 @@ def read_call(text: str) -> CallTool:
 
 @dataclass(frozen=True, kw_only=True)
 class GroundedStrategy(Strategy):
-    """iVGR's grounded stream: boxes of what matters stand in the thought."""
+    """iVGR's streams: boxes of what matters stand in the thought, or (textual) the same thought is in words alone.
+
+    Attributes:
+        writes_boxes: Whether boxes are written; their space is told in `info` either way.
+    """
 
     name: str = "ivgr_grounded"
+    writes_boxes: bool = True
 
     def rules(self, context: QAContext) -> tuple[str, ...]:
-        """Returns how boxes are written."""
+        """Returns how boxes are written, or that places are said in words."""
+        if not self.writes_boxes:
+            return ("Think about what you see and where it is, in words and without coordinates. Then answer.",)
         return (
             "Think about what you see. Behind everything that matters write its box [x1, y1, x2, y2], "
             f"{box_unit(context)}. Then answer.",
@@ -436,30 +443,12 @@ class GroundedStrategy(Strategy):
         return box_space(sample, context)
 
     def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
-        """Returns the facts, and everything that they rest on with its box, from the left."""
+        """Returns the facts, and everything that they rest on from the left, with its box if boxes are written."""
+        if not self.writes_boxes:
+            return {"think": seen_in(state.sample)}
         boxes = dict(written_evidence(state.sample, self.space(state.sample, context)))
-        listed = from_the_left(boxes)
-        seen = " ".join(f"{evidence.label} {write_box(boxes[evidence])}." for evidence in listed)
+        seen = " ".join(f"{evidence.label} {write_box(boxes[evidence])}." for evidence in from_the_left(boxes))
         return {"think": f"{seen} {facts_of(state.sample)}".strip()}
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextualStrategy(Strategy):
-    """iVGR's textual stream: the same thought in words alone."""
-
-    name: str = "ivgr_textual"
-
-    def rules(self, context: QAContext) -> tuple[str, ...]:
-        """Returns that places are said in words."""
-        return ("Think about what you see and where it is, in words and without coordinates. Then answer.",)
-
-    def space(self, sample: Sample, context: QAContext) -> Space | None:
-        """Returns that of `ivgr_grounded`: for the truth in `info`, nothing of it is written here."""
-        return box_space(sample, context)
-
-    def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
-        """Returns the grounded thought without its boxes."""
-        return {"think": seen_in(state.sample)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -494,7 +483,7 @@ STRATEGIES: dict[str, Strategy] = {
         ToolStrategy(),
         ZoomStrategy(),
         GroundedStrategy(),
-        TextualStrategy(),
+        GroundedStrategy(name="ivgr_textual", writes_boxes=False),
         ViewsStrategy(),
         PointsStrategy(),
     )

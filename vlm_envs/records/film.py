@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import string
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from PIL import Image, ImageDraw, ImageFont
 
 from vlm_envs.records.json_lines import MissingRunDataError, Record, replace_file
+from vlm_envs.records.report_mistakes import options_of
 from vlm_envs.records.run_data import ImageStore, RunReader, is_training_label
 from vlm_envs.splits import level_name
 from vlm_envs.validation import require
@@ -84,15 +84,17 @@ def _film(episodes: Sequence[Record], images: ImageStore) -> Iterator[tuple[Imag
     height = max(_height([*_question(turn), *_sections(turn)]) for episode in episodes for turn in episode["turns"])
     for episode in episodes:
         picture: Image.Image | None = None
-        for number, turn in enumerate(episode["turns"]):
+        name = f"{episode['world'] or episode['env_id']}, {level_name(int(episode['seed']))}"
+        for number, turn in enumerate(episode["turns"], start=1):
             picture, asked, sections = _picture(turn, images) or picture, _question(turn), _sections(turn)
-            title = f"{episode['world'] or episode['env_id']}, {level_name(int(episode['seed']))}, turn {number + 1}"
             for shown in range(len(sections) + 1):
-                is_whole = shown == len(sections)
-                yield _frame(title, picture, [*asked, *sections[:shown]], height), TURN_MS if is_whole else SECTION_MS
+                duration_ms = TURN_MS if shown == len(sections) else SECTION_MS
+                yield _frame(f"{name}, turn {number}", picture, [*asked, *sections[:shown]], height), duration_ms
         end = "solved" if episode["success"] else "not solved"
-        title = f"{episode['world'] or episode['env_id']}, {level_name(int(episode['seed']))}: {end}"
-        yield _frame(title, _picture(episode["final"], images) or picture, [*asked, *sections], height), END_MS
+        yield (
+            _frame(f"{name}: {end}", _picture(episode["final"], images) or picture, [*asked, *sections], height),
+            END_MS,
+        )
 
 
 def _with_one_palette(frames: Sequence[Image.Image]) -> list[Image.Image]:
@@ -108,8 +110,7 @@ def _with_one_palette(frames: Sequence[Image.Image]) -> list[Image.Image]:
 def _question(turn: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     """Returns the question that an episode asks, with its options, as a section in lines; none for other episodes."""
     state = turn.get("state") or {}
-    options = zip(string.ascii_uppercase, state.get("options") or (), strict=False)
-    texts = filter(None, (state.get("question"), *(f"{letter}. {text}" for letter, text in options)))
+    texts = filter(None, (state.get("question"), *options_of(state)))
     lines = [line for text in texts for line in textwrap.wrap(str(text), _WIDTH)]
     return [("question", lines[:_MAX_QUESTION_LINES])] if lines else []
 
@@ -147,11 +148,8 @@ def _frame(
         frame.paste(picture, (MARGIN_PX, top))
     left, y = PICTURE_PX + 2 * MARGIN_PX, top
     for name, lines in sections:
-        if name:
-            draw.text((left, y), name, COLOURS.get(name, INK), font)
-            y += FONT_PX + 5
-        for line in lines:
-            draw.text((left, y), line, INK, font)
+        for text, colour in [(name, COLOURS.get(name, INK))] * bool(name) + [(line, INK) for line in lines]:
+            draw.text((left, y), text, colour, font)
             y += FONT_PX + 5
         y += 4
     return frame

@@ -67,7 +67,8 @@ def to_json(value: Any) -> Any:
     raise TypeError(f"Run data must be made of JSON types; got {value!r} of type {type(value).__name__}.")
 
 
-def _line(record: Mapping[str, Any]) -> bytes:
+def line_of(record: Mapping[str, Any]) -> bytes:
+    """Returns a record as a line of a file."""
     # ASCII only: lone surrogates, which sampled text can hold, have no UTF-8 form
     return (json.dumps(to_json(record), allow_nan=False, separators=(",", ":")) + "\n").encode("ascii")
 
@@ -80,7 +81,7 @@ def append_line(path: Path, record: Mapping[str, Any], *, sync: bool = False) ->
         record: The line.
         sync: Whether it shall also survive the loss of power.
     """
-    line = memoryview(_line(record))
+    line = memoryview(line_of(record))
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab", buffering=0) as file:
         size = file.tell()
@@ -121,7 +122,7 @@ def filter_lines(path: Path, keep: Callable[[Record], bool]) -> list[Record]:
     if not path.exists():
         return []
     lines = read_lines(path)
-    replace_file(path, b"".join(_line(line) for line in lines if keep(line)))
+    replace_file(path, b"".join(line_of(line) for line in lines if keep(line)))
     return [line for line in lines if not keep(line)]
 
 

@@ -10,12 +10,13 @@ import gymnasium as gym
 
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.records.json_lines import Record, RunExistsError
+from vlm_envs.records.replay import turn_of
 from vlm_envs.records.run_data import RunWriter, holds_run, slug, start_of
 from vlm_envs.requirements import install_command
 from vlm_envs.spaces import FreeText
 from vlm_envs.statistics.success_rates import evaluated_rate
 from vlm_envs.trajectory import Observation, Trajectory, Turn
-from vlm_envs.world import OPTIMAL_ACTIONS_LEFT, World
+from vlm_envs.world import World
 
 
 class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
@@ -82,22 +83,8 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
     def step(self, action: str) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Takes a turn, and records the episode if it was the last."""
         observation, reward, terminated, truncated, info = self.env.step(action)
-        self._turns.append(
-            Turn(
-                observation=self._seen,
-                response_text=action,
-                stop_reason="stop",
-                reward=float(reward),
-                reward_terms=info["reward_terms"],
-                terminated=terminated,
-                truncated=truncated,
-                info=info,
-                state=self._info["state"],
-                state_text=self._info["state_text"],
-                seen_sections=self._info["seen_sections"],
-                optimal_actions_left=self._info.get(OPTIMAL_ACTIONS_LEFT),
-            )
-        )
+        outcome = float(reward), terminated, truncated, info
+        self._turns.append(turn_of(self._seen, self._info, action, outcome))
         self._seen, self._info = observation, info
         if terminated or truncated:
             self._record()

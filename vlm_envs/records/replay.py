@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ from PIL import Image
 
 from vlm_envs.records.json_lines import MissingRunDataError, RunDataError, to_json
 from vlm_envs.records.run_data import OF_PROVIDER, TurnNotes, episode_record
-from vlm_envs.trajectory import Observation, Trajectory, Turn
+from vlm_envs.trajectory import Observation, StopReason, Trajectory, Turn
 from vlm_envs.world import OPTIMAL_ACTIONS_LEFT
 
 _OF_THE_AGENT = (
@@ -96,13 +95,11 @@ def _differences(
         yield from _pictures(number, old["images"], images, image_of, restore)
     if len(record["turns"]) != len(played.turns) or not (played.turns[-1].terminated or played.turns[-1].truncated):
         yield _difference(len(played.turns), "the number of turns", len(record["turns"]), len(played.turns))
-    for name in ("start_state_hash", "success", "total_reward", "metrics"):
-        if record[name] != replayed[name]:
-            yield _difference(1 if name == "start_state_hash" else len(pairs), name, record[name], replayed[name])
-    if "cluster" in record and record["cluster"] != replayed.get("cluster"):
-        yield _difference(1, "cluster", record["cluster"], replayed.get("cluster"))
-    if record.get("reading") != replayed.get("reading"):
-        yield _difference(1, "reading", record.get("reading"), replayed.get("reading"))
+    in_turn = {"start_state_hash": 1, "success": len(pairs), "total_reward": len(pairs), "metrics": len(pairs)}
+    in_turn |= {"reading": 1} | ({"cluster": 1} if "cluster" in record else {})
+    for name, number in in_turn.items():
+        if record.get(name) != replayed.get(name):
+            yield _difference(number, name, record.get(name), replayed.get(name))
 
 
 def play_again(record: Mapping[str, Any], world: gym.Env[Observation, str]) -> Trajectory:
@@ -114,53 +111,31 @@ def play_again(record: Mapping[str, Any], world: gym.Env[Observation, str]) -> T
         record: The episode, as `episode_record` returns it.
         world: The world it was played in, of equal settings.
     """
-    with _read_as_recorded(record, world):
-        return _played_again(record, world)
-
-
-@contextmanager
-def _read_as_recorded(record: Mapping[str, Any], world: gym.Env[Observation, str]) -> Iterator[None]:
-    """Sets a world's `reading` to the recorded one within the block; does nothing to environments without it."""
     unwrapped: Any = world.unwrapped
-    own = getattr(unwrapped, "reading", None)
-    if own is None:
-        yield
-        return
-    unwrapped.reading = record.get("reading", "strict")
+    own = getattr(unwrapped, "reading", None)  # environments that are no worlds have none
     try:
-        yield
+        if own is not None:
+            unwrapped.reading = record.get("reading", "strict")
+        return _played_again(record, world)
     finally:
-        unwrapped.reading = own
+        if own is not None:
+            unwrapped.reading = own
 
 
 def _played_again(record: Mapping[str, Any], world: gym.Env[Observation, str]) -> Trajectory:
     level = record.get("level", "")
     options: dict[str, Any] = {"level": level} if level else {}
-    if _has_counts(record):
+    counts = ("optimal_actions_before", OPTIMAL_ACTIONS_LEFT)
+    if any(turn.get(name) is not None for turn in record["turns"] for name in counts):  # it was asked for, and known
         options["optimal_actions"] = True
     observation, seen = world.reset(seed=record["seed"], options=options or None)
     start_state_hash, turns = seen["state_hash"], []
     for said in record["turns"]:
-        shown = observation
-        observation, reward, terminated, truncated, info = world.step(said["response"])
+        shown, before = observation, seen
+        observation, reward, terminated, truncated, seen = world.step(said["response"])
         truncated = truncated or bool(said.get("context_full"))  # by the agent, which the world knows nothing of
-        turns.append(
-            Turn(
-                observation=shown,
-                response_text=said["response"],
-                stop_reason=said["stop_reason"],
-                reward=float(reward),
-                reward_terms=info["reward_terms"],
-                terminated=terminated,
-                truncated=truncated,
-                info=info,
-                state=seen["state"],
-                state_text=seen["state_text"],
-                seen_sections=seen["seen_sections"],
-                optimal_actions_left=seen.get(OPTIMAL_ACTIONS_LEFT),
-            )
-        )
-        seen = info
+        outcome = float(reward), terminated, truncated, seen
+        turns.append(turn_of(shown, before, said["response"], outcome, stop_reason=said["stop_reason"]))
         if terminated or truncated:
             break
     return Trajectory(
@@ -174,10 +149,38 @@ def _played_again(record: Mapping[str, Any], world: gym.Env[Observation, str]) -
     )
 
 
-def _has_counts(record: Mapping[str, Any]) -> bool:
-    """Returns whether a world was asked how many actions an optimal plan still needs, and it was known."""
-    names = ("optimal_actions_before", OPTIMAL_ACTIONS_LEFT)
-    return any(turn.get(name) is not None for turn in record["turns"] for name in names)
+def turn_of(
+    observation: Observation,
+    before: Mapping[str, Any],
+    response: str,
+    outcome: tuple[float, bool, bool, dict[str, Any]],
+    *,
+    stop_reason: StopReason = "stop",
+) -> Turn:
+    """Returns a turn in a world.
+
+    Args:
+        observation: What was shown.
+        before: The world's `info` with it.
+        response: What was said.
+        outcome: Reward, `terminated`, `truncated`, and `info` of the step.
+        stop_reason: Why the response ended.
+    """
+    reward, terminated, truncated, info = outcome
+    return Turn(
+        observation=observation,
+        response_text=response,
+        stop_reason=stop_reason,
+        reward=reward,
+        reward_terms=info["reward_terms"],
+        terminated=terminated,
+        truncated=truncated,
+        info=info,
+        state=before["state"],
+        state_text=before["state_text"],
+        seen_sections=before["seen_sections"],
+        optimal_actions_left=before.get(OPTIMAL_ACTIONS_LEFT),
+    )
 
 
 def _pictures(
@@ -191,33 +194,25 @@ def _pictures(
     if len(names) != len(images):
         yield _difference(number, "the number of pictures", len(names), len(images))
     for position, (name, image) in enumerate(zip(names, images, strict=False), start=1):
+        what = f"picture {position}"
         try:
-            png = _png_of(name, image, image_of, restore)
+            try:
+                png = image_of(name)
+            except MissingRunDataError:
+                if restore is None:
+                    raise
+                png = restore(name, image)
             recorded = _pixels(png)
         except (RunDataError, OSError, ValueError, SyntaxError) as error:
-            yield Difference(turn=number, what=f"picture {position}", recorded=f"lost ({error})", replayed="drawn")
+            yield Difference(turn=number, what=what, recorded=f"lost ({error})", replayed="drawn")
             continue
         if hashlib.sha256(png).hexdigest() != name:
-            yield Difference(turn=number, what=f"picture {position}", recorded="another file", replayed="drawn")
+            yield Difference(turn=number, what=what, recorded="another file", replayed="drawn")
         elif recorded.shape != image.shape:
-            yield _difference(number, f"the shape of picture {position}", recorded.shape, image.shape)
+            yield _difference(number, f"the shape of {what}", recorded.shape, image.shape)
         elif num_different := int((recorded != image).any(axis=-1).sum()):
-            what = f"{num_different} pixels of picture {position}"
+            what = f"{num_different} pixels of {what}"
             yield Difference(turn=number, what=what, recorded="others", replayed="drawn anew")
-
-
-def _png_of(
-    name: str,
-    image: npt.NDArray[np.uint8],
-    image_of: Callable[[str], bytes],
-    restore: Callable[[str, npt.NDArray[np.uint8]], bytes] | None,
-) -> bytes:
-    try:
-        return image_of(name)
-    except MissingRunDataError:
-        if restore is None:
-            raise
-        return restore(name, image)
 
 
 def _pixels(png: bytes) -> npt.NDArray[np.uint8]:

@@ -40,11 +40,6 @@ class _Recorded:
         """What the page calls them."""
         return f"{self.run} · {self.name}" if self.run else self.name
 
-    @property
-    def is_training(self) -> bool:
-        """Whether they are of a training iteration."""
-        return is_training_label(self.name)
-
 
 def episode_browser(readers: Mapping[str, RunReader], max_episodes: int, max_bytes: int) -> dict[str, Any]:
     """Returns the recorded episodes with their pictures, failures first.
@@ -103,43 +98,35 @@ def _browser(recorded: Sequence[_Recorded], max_episodes: int) -> dict[str, Any]
     labels = []
     for each in recorded:
         shown = _failures_first(each, recorded)[:max_episodes]
+        mistakes = Counter(mistake.kind for episode in each.episodes.values() if (mistake := first_mistake(episode)))
         labels.append(
             {
                 "label": each.label,
                 "run": each.run,
-                "is_training": each.is_training,
+                "is_training": is_training_label(each.name),
                 "beside": each.beside,
                 "num_recorded": len(each.episodes),
                 "num_failed": sum(not episode["success"] for episode in each.episodes.values()),
-                "mistakes": _num_mistakes(each),
+                "mistakes": dict(mistakes.most_common()),
                 "episodes": [shown_episode(key, each.episodes[key]) for key in shown],
             }
         )
-        for key in shown:
-            for name in image_names(each.episodes[key]):
-                if images.get(name) is None:
-                    images[name] = data_uri(each.reader.image, name)
+        for name in (name for key in shown for name in image_names(each.episodes[key])):
+            if images.get(name) is None:
+                images[name] = data_uri(each.reader.image, name)
     return {"labels": labels, "images": images}
-
-
-def _num_mistakes(recorded: _Recorded) -> dict[str, int]:
-    """Returns how many recorded episodes have which first mistake, the most frequent first."""
-    mistakes = (first_mistake(episode) for episode in recorded.episodes.values())
-    return dict(Counter(mistake.kind for mistake in mistakes if mistake is not None).most_common())
 
 
 def _failures_first(of: _Recorded, recorded: Sequence[_Recorded]) -> list[str]:
     """Returns a label's keys: its own failures, then levels that others failed, the later the sooner, then the rest."""
 
     def rank(key: str) -> tuple[bool, int]:
-        failed_by = [place for place, each in enumerate(recorded) if key in each.episodes and not _solved(each, key)]
-        return _solved(of, key), -max(failed_by, default=-1)
+        failed_by = [
+            index for index, each in enumerate(recorded) if key in each.episodes and not each.episodes[key]["success"]
+        ]
+        return bool(of.episodes[key]["success"]), -max(failed_by, default=-1)
 
     return sorted(of.episodes, key=rank)
-
-
-def _solved(recorded: _Recorded, key: str) -> bool:
-    return bool(recorded.episodes[key]["success"])
 
 
 def image_names(episode: Record) -> list[str]:
@@ -187,6 +174,16 @@ def shown_course(episode: Record) -> dict[str, Any]:
     }
 
 
+_COPIED = (
+    "images", "stop_reason", "actions", "reward", "reward_terms", "shaping", "scores", "credit", "parse_error",
+    "worker_error", "terminated", "truncated", "action_effective", "optimal_actions_before", "optimal_actions_left",
+)  # fmt: skip
+_OF_API = ("request", "raw")
+"""What was sent and received, as JSON."""
+_CUT_IF_ANY = ("system", "thoughts", "summary")
+_COPIED_IF_ANY = ("unread", "stop_detail", "agent_error", "usage", "model")
+
+
 def _turn(turn: Record) -> dict[str, Any]:
     """Returns a turn with each claim beside its truth: the state seen, or the one that followed."""
     sections = {name: _cut(text) for name, text in (turn.get("sections") or {}).items()}
@@ -194,19 +191,16 @@ def _turn(turn: Record) -> dict[str, Any]:
         "observation": (turn.get("state_text"), turn.get("state")),
         "prediction": (turn.get("state_text_after"), None),
     }
-    copied = (
-        "images", "stop_reason", "actions", "reward", "reward_terms", "shaping", "scores", "credit", "parse_error",
-        "worker_error", "terminated", "truncated", "action_effective", "optimal_actions_before", "optimal_actions_left",
-    )  # fmt: skip
+    written = {name: json.dumps(turn[name], indent=2, ensure_ascii=False) for name in _OF_API if turn.get(name)}
     return {
         "text": _cut(turn["text"]),
         "response": _cut(turn["response"]),
         "sections": sections,
         "claims": {name: _compared(sections[name], *truth) for name, truth in truths.items() if name in sections},
-        **{name: turn.get(name) for name in copied},
-        **({"system": _cut(turn["system"])} if turn.get("system") else {}),
-        **({"unread": turn["unread"]} if turn.get("unread") else {}),
-        **{name: value for name, value in _of_model(turn).items() if value},
+        **{name: turn.get(name) for name in _COPIED},
+        **{name: _cut(turn[name]) for name in _CUT_IF_ANY if turn.get(name)},
+        **{name: _cut(text) for name, text in written.items()},
+        **{name: turn[name] for name in _COPIED_IF_ANY if turn.get(name)},
     }
 
 
@@ -216,23 +210,6 @@ def _compared(claim: str, truth: str | None, state: Record | None) -> dict[str, 
     if compared["verdict"] == "same":
         return {"verdict": "same"}
     return compared if compared["verdict"] == "differs" else {**compared, "segments": None}
-
-
-def _of_model(turn: Record) -> dict[str, Any]:
-    """Returns what only models behind an API have: reasoning, failures, usage, and what was sent and received."""
-    return {
-        "thoughts": _cut(turn.get("thoughts") or ""),
-        "summary": _cut(turn.get("summary") or ""),
-        **{name: _written(turn[name]) for name in ("request", "raw") if turn.get(name)},
-        "stop_detail": turn.get("stop_detail"),
-        "agent_error": turn.get("agent_error"),
-        "usage": turn.get("usage"),
-        "model": turn.get("model") or "",
-    }
-
-
-def _written(value: Any) -> str:
-    return _cut(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def _cut(text: str) -> str:

@@ -35,6 +35,24 @@ Kind = Literal[
     "not solved",
 ]
 
+MEANINGS: dict[Kind, str] = {
+    "world failed": "the world raised an error",
+    "no response": "the agent returned an error instead of a response",
+    "cut off": "the response hit the token limit",
+    "refused": "the model or its provider refused to answer",
+    "out of format": "no action could be read from the response",
+    "saw wrongly": "the stated observation differs from the true state",
+    "not stated": "a wrong action without a stated observation",
+    "wrong answer": "the final answer is not the correct one",
+    "lost": "an action ended the episode unsolved",
+    "became unsolvable": "an action made the level unsolvable",
+    "no effect": "none of a turn's actions changed anything",
+    "detour": "a turn used more actions than an optimal plan",
+    "ran out of context": "the prompt no longer fit the model's context",
+    "ran out of turns": "the turn limit was reached without another mistake",
+    "not solved": "no single turn caused it",
+}
+"""Kind of mistake to one line for readers."""
 
 _OF_ACTING: frozenset[Kind] = frozenset(("lost", "became unsolvable", "no effect", "detour"))
 _NOTHING = frozenset(("", "unknown", "none", "null", "nothing", "na", "not stated"))
@@ -46,7 +64,7 @@ class Mistake:
     """The first thing that went wrong.
 
     Attributes:
-        kind: What, in two or three words that one can filter by.
+        kind: What, a key of `MEANINGS` that one can filter by.
         turn: Index of the turn; None where no single turn is to blame.
         detail: The particulars, in a sentence; may be empty.
     """
@@ -82,31 +100,23 @@ def first_mistake(episode: Record, *, trusts_judge: bool = True) -> Mistake | No
     ]
     fatal = [mistake for mistake in mistakes if mistake.kind != "detour"]
     if fatal and fatal[-1].kind == "lost" and is_question(episode):
-        fatal = [mistake for mistake in fatal if mistake.kind != "no effect"]  # refused tool calls
-        fatal[-1] = _wrong_answer(episode, fatal[-1])
-        return fatal[0]
-    if fatal or mistakes:
-        return _unless_unstated((fatal or mistakes)[0], turns, expects_observation=expects_observation)
-    if turns and turns[-1].get("context_full"):
+        tried = [mistake for mistake in fatal[:-1] if mistake.kind != "no effect"]  # refused tool calls
+        answered, correct = answers_of(episode)
+        detail = f"It answered {answered}; correct is {correct}." if answered else f"Correct is {correct}."
+        return next(iter(tried), replace(fatal[-1], kind="wrong answer", detail=detail))
+    if mistakes:
+        first = (fatal or mistakes)[0]
+        if first.kind in _OF_ACTING and first.turn is not None:
+            observation = _observation(turns[first.turn], is_expected=expects_observation)
+            if _is_unstated(observation):
+                return replace(first, kind="not stated", detail=f"The observation states nothing. {first.detail}")
+        return first
+    last = turns[-1] if turns else {}
+    if last.get("context_full"):
         return Mistake(kind="ran out of context", turn=len(turns) - 1, detail="There was no room for another turn.")
-    if turns and turns[-1].get("truncated"):
+    if last.get("truncated"):
         return Mistake(kind="ran out of turns", turn=len(turns) - 1)
     return Mistake(kind="not solved", turn=None)
-
-
-def _wrong_answer(episode: Record, mistake: Mistake) -> Mistake:
-    answered, correct = answers_of(episode)
-    detail = f"It answered {answered}; correct is {correct}." if answered else f"Correct is {correct}."
-    return replace(mistake, kind="wrong answer", detail=detail)
-
-
-def _unless_unstated(mistake: Mistake, turns: Sequence[Record], *, expects_observation: bool) -> Mistake:
-    """Returns a mistake; one of acting becomes "not stated" where its turn states no observation."""
-    if mistake.turn is None or mistake.kind not in _OF_ACTING:
-        return mistake
-    if not _is_unstated(_observation(turns[mistake.turn], is_expected=expects_observation)):
-        return mistake
-    return replace(mistake, kind="not stated", detail=f"The observation states nothing. {mistake.detail}")
 
 
 def _observation(turn: Record, *, is_expected: bool) -> str | None:
@@ -130,24 +140,19 @@ def _of_response(turn: Record, index: int, *, is_lenient: bool) -> Mistake | Non
 
     With lenient reading, a wrong format or a cut-off is a mistake only if no action was read.
     """
-    if turn.get("worker_error"):
-        return Mistake(kind="world failed", turn=index, detail=_sentence(str(turn["worker_error"])))
-    if turn.get("stop_reason") == "error":
-        return Mistake(kind="no response", turn=index)
-    if turn.get("stop_reason") == "context":
-        why = turn.get("stop_detail") or "The request exceeded a limit of the model."
-        return Mistake(kind="ran out of context", turn=index, detail=_sentence(str(why)))
-    if turn.get("stop_reason") == "content_filter" and not turn.get("actions"):
-        why = turn.get("stop_detail") or "The model or its provider refused to answer."
-        return Mistake(kind="refused", turn=index, detail=_sentence(str(why)))
-    if is_lenient and turn.get("actions"):
-        return None
-    if turn.get("stop_reason") == "length":
-        return Mistake(kind="cut off", turn=index, detail="The response hit the token limit.")
-    if turn.get("parse_error"):
-        why = turn.get("unread") or turn["parse_error"]
-        return Mistake(kind="out of format", turn=index, detail=_sentence(str(why)))
-    return None
+    stop, detail, acted = turn.get("stop_reason"), turn.get("stop_detail"), bool(turn.get("actions"))
+    is_read = is_lenient and acted
+    unread = turn.get("unread") or turn.get("parse_error")
+    kinds: dict[Kind, tuple[object, object]] = {
+        "world failed": (turn.get("worker_error"), turn.get("worker_error")),
+        "no response": (stop == "error", ""),
+        "ran out of context": (stop == "context", detail or "The request exceeded a limit of the model."),
+        "refused": (stop == "content_filter" and not acted, detail or "The model or its provider refused to answer."),
+        "cut off": (stop == "length" and not is_read, "The response hit the token limit."),
+        "out of format": (turn.get("parse_error") and not is_read, unread),
+    }
+    found = next(((kind, why) for kind, (holds, why) in kinds.items() if holds), None)
+    return None if found is None else Mistake(kind=found[0], turn=index, detail=_sentence(str(found[1])))
 
 
 def _of_seeing(turn: Record, index: int) -> Mistake | None:
@@ -186,7 +191,7 @@ def _of_acting(turn: Record, index: int) -> Mistake | None:
 def _sentence(error: str) -> str:
     """Returns an error, which is written to stand behind a colon, as a sentence of its own."""
     error = error.strip()
-    return error[:1].upper() + error[1:] + ("" if error.endswith((".", "!", "?")) else ".")
+    return error[:1].upper() + error[1:] + ("" if error.endswith((".", "!", "?")) or not error else ".")
 
 
 _TOKENS = re.compile(r"\w+|\s+|[^\w\s]")
@@ -268,7 +273,7 @@ def is_question(episode: Record) -> bool:
 def answers_of(episode: Record) -> tuple[str | None, str]:
     """Returns the answer that an episode gave, None without one, and the correct one; choices with their text."""
     state = _first_state(episode)
-    options = _options(state)
+    options = options_of(state)
     answered = None
     if episode["turns"][-1].get("terminated") and episode["turns"][-1].get("actions"):
         answered = str(episode["turns"][-1]["actions"][0]).strip()
@@ -290,7 +295,7 @@ def question_of(episode: Record) -> Record | None:
     answered, correct = answers_of(episode)
     return {
         "text": state["question"],
-        "options": _options(state),
+        "options": options_of(state),
         "texts": _texts(episode),
         "answered": answered,
         "correct": correct,
@@ -319,23 +324,17 @@ def call_of(episode: Record, index: int) -> Record | None:
 
 def _call_sentence(call: str, numbers: Mapping[str, int]) -> str:
     """Returns a tool call in words; `numbers` are the images' numbers by name."""
-    try:
-        value = json.loads(call)
-        name, arguments = value["name"], value["arguments"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return "Called a tool"
-    if not isinstance(arguments, Mapping):
-        return f"Called {name}"
-    if name == _ZOOM:
-        image = str(arguments.get("image"))
+    name, arguments = _call(call)
+    if name == _ZOOM and arguments:
+        image, box = str(arguments.get("image")), arguments.get("bbox_2d")
         known = f"image {numbers[image]}" if image in numbers else image
-        box = arguments.get("bbox_2d")
         return f"Zoomed into {_written(box) if isinstance(box, list) else 'an unreadable region'} of {known}"
-    if name == _PAGE_SEARCH:
+    if name == _PAGE_SEARCH and arguments:
         return f"Searched {arguments.get('filename')} for “{arguments.get('query')}”"
-    if name == _PAGE:
+    if name == _PAGE and arguments:
         return f"Opened page {arguments.get('image_idx')} of {arguments.get('filename')}"
-    return f"Called {name}({', '.join(f'{key}={_written(each)}' for key, each in arguments.items())})"
+    listed = ", ".join(f"{key}={_written(value)}" for key, value in arguments.items())
+    return "Called a tool" if name is None else f"Called {name}{f'({listed})' if arguments else ''}"
 
 
 def _marks(episode: Record) -> list[Record]:
@@ -361,13 +360,22 @@ def _zoomed(episode: Record, index: int, images: Mapping[str, int]) -> Iterator[
     if state.get("strategy") in _LOOKS:
         yield from _boxed(find_boxes(written), state)
         return
-    try:
-        arguments = json.loads(written)["arguments"]
-        number, sides = images[arguments["image"]], [float(side) / 1000 for side in arguments["bbox_2d"]]
-    except (ValueError, KeyError, TypeError, RecursionError):
+    _, arguments = _call(written)
+    number, sides = images.get(str(arguments.get("image"))), arguments.get("bbox_2d")
+    if number is None or not isinstance(sides, list) or len(sides) != 4:
         return
-    if len(sides) == 4 and (box := _inside(sides)):
+    if all(isinstance(side, (int, float)) for side in sides) and (box := _inside([side / 1000 for side in sides])):
         yield {"image": number - 1, "box": box}
+
+
+def _call(written: str) -> tuple[str | None, Mapping[str, Any]]:
+    """Returns the name and the arguments of a tool call; None and nothing if it cannot be read."""
+    try:
+        value = json.loads(written)
+        name, arguments = value["name"], value["arguments"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None, {}
+    return name, arguments if isinstance(arguments, Mapping) else {}
 
 
 def _looking(turn: Record) -> str | None:
@@ -378,10 +386,8 @@ def _looking(turn: Record) -> str | None:
 
 def _boxed(boxes: Sequence[WrittenBox], state: Record) -> Iterator[Record]:
     """Yields boxes in the space of the first image as marks."""
-    if (size := _image_extent(state)) is None:
-        return
     for box in boxes:
-        if box.is_proper and (inside := _inside([side / size[i % 2] for i, side in enumerate(box)])):
+        if box.is_proper and (inside := _fractions(box, state)):
             yield {"image": 0, "box": inside}
 
 
@@ -399,11 +405,15 @@ def _pointed(text: str, state: Record) -> Iterator[Record]:
 
 def _evidence(state: Record) -> Iterator[Record]:
     """Yields where the things are that the answer rests on, as far as the state records it."""
-    if (size := _image_extent(state)) is None:
-        return
     for each in state.get("evidence") or ():
-        if box := _inside([side / size[i % 2] for i, side in enumerate(each["box"])]):
+        if box := _fractions(each["box"], state):
             yield {"image": each.get("frame", 1) - 1, "box": box, "label": each["label"], "is_truth": True}
+
+
+def _fractions(box: Sequence[float], state: Record) -> list[float] | None:
+    """Returns a box in the space of the first image as fractions of its sides; None outside of it or if unknown."""
+    size = _image_extent(state)
+    return None if size is None else _inside([side / size[i % 2] for i, side in enumerate(box)])
 
 
 def _image_extent(state: Record) -> tuple[float, float] | None:
@@ -447,7 +457,8 @@ def _texts(episode: Record) -> list[tuple[str, str]]:
     return [(name, re.sub(r"(?m)^\| ?", "", text).strip()) for name, text in quoted]
 
 
-def _options(state: Record) -> list[str]:
+def options_of(state: Record) -> list[str]:
+    """Returns the options of a state's question, with their letters."""
     return [
         f"{letter}. {text}" for letter, text in zip(string.ascii_uppercase, state.get("options") or (), strict=False)
     ]
@@ -465,107 +476,38 @@ def _written(value: object) -> str:
     return json.dumps(value, ensure_ascii=False) if not isinstance(value, float) else f"{value:g}"
 
 
-MEANINGS: dict[Kind, str] = {
-    "world failed": "the world raised an error",
-    "no response": "the agent returned an error instead of a response",
-    "cut off": "the response hit the token limit",
-    "refused": "the model or its provider refused to answer",
-    "out of format": "no action could be read from the response",
-    "saw wrongly": "the stated observation differs from the true state",
-    "not stated": "a wrong action without a stated observation",
-    "wrong answer": "the final answer is not the correct one",
-    "lost": "an action ended the episode unsolved",
-    "became unsolvable": "an action made the level unsolvable",
-    "no effect": "none of a turn's actions changed anything",
-    "detour": "a turn used more actions than an optimal plan",
-    "ran out of context": "the prompt no longer fit the model's context",
-    "ran out of turns": "the turn limit was reached without another mistake",
-    "not solved": "no single turn caused it",
-}
-"""Kind of mistake to one line for readers."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Column:
-    """One evaluation's failures.
-
-    Attributes:
-        label: The evaluation's label.
-        num_failed: Recorded episodes that were not solved.
-        num_recorded: Recorded episodes.
-        address: Link to its failures in the episode browser; empty if it has none.
-    """
-
-    label: str
-    num_failed: int
-    num_recorded: int
-    address: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One kind of mistake.
-
-    Attributes:
-        kind: The kind.
-        meaning: What it means, in one line.
-        counts: Number of episodes in each column.
-        address: Link to the episodes of the last column that have one; empty if it has none.
-    """
-
-    kind: str
-    meaning: str
-    counts: tuple[int, ...]
-    address: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Failures:
-    """First mistakes of failed episodes.
-
-    Attributes:
-        columns: The last evaluation, after the one it is compared with if there is one.
-        rows: Kinds of mistakes, the most frequent of the last evaluation first.
-    """
-
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
-
-
-def failures(labels: Sequence[Mapping[str, Any]]) -> Failures | None:
-    """Returns the failures of the last evaluation.
+def failures(labels: Sequence[Mapping[str, Any]]) -> Record | None:
+    """Returns the first mistakes of the last evaluation, after the one it is compared with if there is one.
 
     Args:
         labels: As `episode_browser` returns them.
 
     Returns:
-        None if no evaluation has recorded episodes.
+        `columns`: `label`, `num_failed`, `num_recorded`, and `address`, a link to its failures in the episode browser.
+        `rows`, the most frequent of the last evaluation first: `kind`, `meaning`, `counts` by column, and `address`, a
+        link to the episodes of the last column. Addresses are empty where there are none. None if no evaluation has
+        recorded episodes.
     """
     evaluations = {label["label"]: label for label in labels if label["episodes"] and not label["is_training"]}
     if not evaluations:
         return None
-    last = [*evaluations.values()][-1]
-    compared = [label for label in (evaluations.get(last["beside"]), last) if label is not None]
-    kinds = dict.fromkeys(kind for label in reversed(compared) for kind in label["mistakes"])
-    rows = tuple(
-        Row(
-            kind=kind,
-            meaning=MEANINGS.get(kind, ""),
-            counts=tuple(label["mistakes"].get(kind, 0) for label in compared),
-            address=_address(last, mistake=kind) if kind in last["mistakes"] else "",
-        )
-        for kind in kinds
-    )
-    columns = tuple(
-        Column(
-            label=label["label"],
-            num_failed=label["num_failed"],
-            num_recorded=label["num_recorded"],
-            address=_address(label) if label["num_failed"] else "",
-        )
+    last = list(evaluations.values())[-1]
+    compared = [evaluations[last["beside"]], last] if last["beside"] in evaluations else [last]
+    columns = [
+        {name: label[name] for name in ("label", "num_failed", "num_recorded")}
+        | {"address": _address(label) if label["num_failed"] else ""}
         for label in compared
-    )
-    return Failures(columns=columns, rows=rows)
+    ]
+    rows = [
+        {
+            "kind": kind,
+            "meaning": MEANINGS.get(kind, ""),
+            "counts": [label["mistakes"].get(kind, 0) for label in compared],
+            "address": _address(last, mistake=kind) if kind in last["mistakes"] else "",
+        }
+        for kind in dict.fromkeys(kind for label in reversed(compared) for kind in label["mistakes"])
+    ]
+    return {"columns": columns, "rows": rows}
 
 
 def _address(label: Mapping[str, Any], **more: str) -> str:

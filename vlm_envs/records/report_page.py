@@ -34,6 +34,7 @@ from vlm_envs.records.report_panels import (
     written_p,
 )
 from vlm_envs.records.run_data import STAGES, RunReader, slug, world_of
+from vlm_envs.terminal_tables import text_table
 
 _SHOWN_IF_ANY = ("num_lost", "nonfinite_rewards")
 """Columns of evaluations that are left out where all are zero."""
@@ -65,92 +66,93 @@ def build_report(
         BrokenRunDataError: If a file of a run cannot be read.
     """
     reader = RunReader(directory)
-    others = [] if beside is None else [RunReader(beside)]
-    names = _names([reader, *others])
-    name = " beside ".join(names)
-    groups = panel_groups(reader.metrics(), reader.evaluations())
-    if others:
-        groups = laid_beside(groups, panel_groups(others[0].metrics(), others[0].evaluations()), names)
-    elif _is_training(reader):
+    readers = {"": reader} if beside is None else _named(reader, RunReader(beside))
+    name = " beside ".join(readers) or _name(reader)
+    groups_by_run = {run: panel_groups(each.metrics(), each.evaluations()) for run, each in readers.items()}
+    groups = groups_by_run[""] if beside is None else laid_beside(groups_by_run)
+    is_training = "agent" not in reader.config  # episodes of `python -m agents play` name who plays instead
+    if beside is None and is_training:
         save_curves(groups, reader.directory / "curves.png", title=name)
-    readers = dict(zip(names, [reader, *others], strict=True)) if others else {"": reader}
-    html = _page(readers, name, groups, reload_s, episode_browser(readers, max_episodes, max_bytes))
-    path = reader.directory / (f"report_beside_{slug(names[1])}.html" if others else "report.html")
-    write_document(path, html)
-    return path
-
-
-def _page(
-    readers: Mapping[str, RunReader],
-    name: str,
-    groups: Sequence[PanelGroup],
-    reload_s: float | None,
-    browser: Mapping[str, Any],
-) -> str:
-    """Returns the page of one run, or of two beside each other."""
-    first = next(iter(readers.values()))
-    compared = compare_runs(readers) if len(readers) > 1 else comparisons(first)
-    placed, drawn = _placed_panels(groups)
-    evaluations = [
-        {**line, "label": f"{run} · {line.get('label')}" if run else line.get("label")}
-        for run, reader in readers.items()
-        for line in reader.evaluations()
-    ]
-    configs = {run or name: reader.config for run, reader in readers.items()}
-    env_ids = list(dict.fromkeys(each.env_id for each in compared))
-    return document(
+    compared = comparisons(reader) if beside is None else compare_runs(readers)
+    browser = episode_browser(readers, max_episodes, max_bytes)
+    figures, drawn = _figures(groups)
+    evaluations = _evaluations(readers)
+    configs = {run or name: each.config for run, each in readers.items()}
+    worlds = list(dict.fromkeys(each.env_id for each in compared))
+    html = document(
         _HERE / "report.html.j2",
         scripts=[*EPISODE_SCRIPTS, _HERE / "report.js"],
         payload={"panels": drawn, "reload_s": reload_s, **browser},
         filters={"cell": _cell, "heading": _heading, "look": look_classes},
         name=name,
         reload_s=reload_s,
-        facts=_facts(first.config) if len(readers) == 1 else [],
-        is_training=_is_training(first),
-        sentences=[sentence(each.config, each.metrics(), env_ids) for each in readers.values() if _is_training(each)],
-        runs=list(readers) if len(readers) > 1 else [],
+        facts=_facts(reader.config) if beside is None else [],
+        is_training=is_training,
+        sentences=[
+            sentence(each.config, each.metrics(), worlds) for each in readers.values() if "agent" not in each.config
+        ],
+        runs=[] if beside is None else list(readers),
         comparisons=compared,
         failures=failures(browser["labels"]),
-        groups=placed,
+        groups=figures,
         columns=_columns(evaluations),
         evaluations=evaluations,
         config_texts={run: json.dumps(config, indent=2, ensure_ascii=False) for run, config in configs.items()},
         has_episodes=any(label["episodes"] for label in browser["labels"]),
     )
+    path = reader.directory / ("report.html" if beside is None else f"report_beside_{slug(list(readers)[1])}.html")
+    write_document(path, html)
+    return path
 
 
-def _is_training(reader: RunReader) -> bool:
-    """Returns whether a run trains; episodes of `python -m agents play` name who plays instead."""
-    return "agent" not in reader.config
+def _evaluations(readers: Mapping[str, RunReader]) -> list[Record]:
+    """Returns the evaluations of all runs; of two, their labels begin with the run's name."""
+    return [
+        {**line, "label": f"{run} · {line.get('label')}" if run else line.get("label")}
+        for run, reader in readers.items()
+        for line in reader.evaluations()
+    ]
 
 
-def _names(readers: Sequence[RunReader]) -> list[str]:
-    """Returns what the runs are called; by their folders where their configurations do not tell them apart."""
-    names = [str(find(reader.config, "name", "recipe") or reader.directory.resolve().name) for reader in readers]
-    if len(set(names)) == len(names):
-        return names
-    folders = [str(reader.directory.resolve().name) for reader in readers]
-    return folders if len(set(folders)) == len(folders) else [f"{name} ({i})" for i, name in enumerate(names, 1)]
+def _name(reader: RunReader) -> str:
+    return str(find(reader.config, "name", "recipe") or reader.directory.resolve().name)
+
+
+def _named(first: RunReader, second: RunReader) -> dict[str, RunReader]:
+    """Returns two runs by name: by folder if their names are equal, and by number if the folders' names are, too."""
+    for name in (_name, lambda reader: str(reader.directory.resolve().name)):
+        if name(first) != name(second):
+            return {name(first): first, name(second): second}
+    return {f"{_name(first)} (1)": first, f"{_name(second)} (2)": second}
 
 
 def _facts(config: Mapping[str, Any]) -> list[str]:
     """Returns what identifies the run: date and commit, as far as they are known."""
-    date = find(config, "started_at", "date", "created_at")
-    commit = find(config, "git_commit", "commit")
-    is_known = commit not in (None, "", "unknown")
-    facts = [str(date)[:16].replace("T", " ") if date else "", f"commit {str(commit)[:10]}" if is_known else ""]
-    return [fact for fact in facts if fact]
+    date, commit = find(config, "started_at", "date", "created_at"), find(config, "git_commit", "commit")
+    known_commit = commit if commit != "unknown" else None
+    return [
+        *([str(date)[:16].replace("T", " ")] if date else []),
+        *([f"commit {str(known_commit)[:10]}"] if known_commit else []),
+    ]
 
 
-def _placed_panels(groups: Sequence[PanelGroup]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Draws every panel, and returns the groups for the template and the numbers for reading off values."""
+def _figures(
+    groups: Sequence[PanelGroup], marks: Sequence[float] = ()
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Draws every panel, and returns the groups for the template and the numbers for reading off values.
+
+    Args:
+        groups: The panels.
+        marks: Iterations where a line stands across all but those of a cold start.
+    """
     placed: list[dict[str, Any]] = []
     readable: list[dict[str, Any]] = []
     for group in groups:
         span = shared_x_range(groups, group)
         figures = []
         for panel in group.panels:
-            drawings = [Markup(drawing) for drawing in panel_svgs(panel, span)]  # safe: they escape their texts
+            svgs = panel_svgs(panel, span, marks=() if group.title == COLD_START else marks)
+            drawings = [Markup(svg) for svg in svgs]  # safe: they escape their texts
             figures.append({"index": len(readable), "panel": panel, "drawings": drawings, "ends": _ends(panel)})
             curves = [{"xs": curve.xs, "ys": curve.ys} for curve in panel.curves]
             readable.append({"group": group.title, "scale": panel.scale, "curves": curves, "x_span": span})
@@ -168,28 +170,29 @@ def _ends(panel: Panel) -> list[str]:
     return ends
 
 
+_FIRST_COLUMNS = [
+    "label",
+    "success",
+    "num_episodes",
+    "num_levels",
+    "reward",
+    "format_rate",
+    "iteration",
+    "world",
+    "env_id",
+    "split",
+]
+
+
 def _columns(evaluations: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns the evaluation table's columns: the known ones first, then whatever else was recorded."""
-    known = [
-        "label",
-        "success",
-        "num_episodes",
-        "num_levels",
-        "reward",
-        "format_rate",
-        "iteration",
-        "world",
-        "env_id",
-        "split",
-    ]
     present = dict.fromkeys(key for line in evaluations for key in line)
     folded = {"num_successes", "success_low", "success_high"} | ({"env_id"} if "world" in present else set())
     folded |= {key for key in _SHOWN_IF_ANY if not any(line.get(key) for line in evaluations)}
     if all(line.get("num_levels") in (None, line.get("num_episodes")) for line in evaluations):
         folded.add("num_levels")
-    return [key for key in known if key in present and key not in folded] + [
-        key for key in present if key not in {*known, *folded}
-    ]
+    ordered = dict.fromkeys([*(key for key in _FIRST_COLUMNS if key in present), *present])
+    return [key for key in ordered if key not in folded]
 
 
 def _heading(column: str) -> str:
@@ -204,14 +207,11 @@ def _cell(line: Mapping[str, Any], column: str) -> str:
         low, high = line.get("success_low"), line.get("success_high")
         interval = f" ({short(low, 'rate')}–{short(high, 'rate')})" if low is not None and high is not None else ""
         return short(value, "rate") + interval
-    if (column.endswith("_rate") or column.startswith("score/")) and isinstance(value, float):
-        return short(value, "rate")
     if isinstance(value, float):
-        return short(value)
+        return short(value, "rate" if column.endswith("_rate") or column.startswith("score/") else "number")
     return "" if value is None else str(value)
 
 
-_HEADINGS = ("stage", "evaluation", "world", "solved", "95% interval", "episodes", "reward", "loss")
 _NOT_METRICS = frozenset({"iteration", "phase", "elapsed_s"})
 
 
@@ -248,6 +248,7 @@ def build_stages_report(directory: str | Path, folders: Sequence[str]) -> Path:
     spans, metrics, evaluations = _on_one_axis(readers)
     groups, marks = panel_groups(metrics, evaluations), [float(each.first) for each in spans[1:]]
     save_curves(groups, home / "curves.png", title=home.resolve().name, marks=marks)
+    rows = evaluation_rows(home, folders)
     html = document(
         _HERE / "stages.html.j2",
         scripts=[],
@@ -256,9 +257,9 @@ def build_stages_report(directory: str | Path, folders: Sequence[str]) -> Path:
         name=home.resolve().name,
         spans=[(each, (home / each.name / "report.html").is_file()) for each in spans],
         missing=[folder for folder in folders if folder not in readers],
-        headings=_HEADINGS,
-        rows=evaluation_rows(home, folders),
-        groups=[{"title": group.title, "figures": _figures(groups, group, marks)} for group in groups],
+        headings=list(rows[0]) if rows else [],
+        rows=rows,
+        groups=_figures(groups, marks)[0],
     )
     path = home / "report.html"
     write_document(path, html)
@@ -278,47 +279,37 @@ def stage_folders(directory: str | Path) -> list[str]:
     return [f"{number}-{stage['name']}" for number, stage in enumerate(stages, start=1)]
 
 
-def evaluation_rows(directory: Path, folders: Sequence[str]) -> list[tuple[str, ...]]:
-    """Returns every evaluation of all stages, in order: of episodes, and of a loss on rows that are held out.
-
-    Returns:
-        Rows of as many texts as `stages_table` has columns.
-    """
-    rows: list[tuple[str, ...]] = []
+def evaluation_rows(directory: Path, folders: Sequence[str]) -> list[dict[str, str]]:
+    """Returns every evaluation of all stages, in order: of episodes, and of a loss on rows that are held out."""
+    rows = []
     for folder, reader in _readers(directory, folders).items():
         losses = [line for line in reader.metrics() if line.get("eval_loss") is not None]
-        for label, line in zip(("before", "after"), _end_lines(losses), strict=False):
-            rows.append((folder, label, "rows held out", "", "", "", "", short(line["eval_loss"])))
+        for label, line in zip(("before", "after"), [*losses[:1], *losses[1:][-1:]], strict=False):
+            rows.append(
+                {"stage": folder, "evaluation": label, "world": "rows held out", "loss": short(line["eval_loss"])}
+            )
         for line in reader.evaluations():
             low, high = (short(line[key], "rate") for key in ("success_low", "success_high"))
+            num_episodes, num_levels = line["num_episodes"], line.get("num_levels")
+            on_levels = "" if num_levels in (None, num_episodes) else f" on {num_levels} levels"
             rows.append(
-                (
-                    *(folder, str(line.get("label")), world_of(line), short(line["success"], "rate")),
-                    *(f"{low}–{high}", _episodes(line), short(line.get("reward") or 0.0), ""),
-                )
+                {
+                    "stage": folder,
+                    "evaluation": str(line.get("label")),
+                    "world": world_of(line),
+                    "solved": short(line["success"], "rate"),
+                    "95% interval": f"{low}–{high}",
+                    "episodes": f"{num_episodes}{on_levels}",
+                    "reward": short(line.get("reward") or 0.0),
+                }
             )
-    return rows
-
-
-def _episodes(line: Record) -> str:
-    num_episodes, num_levels = line["num_episodes"], line.get("num_levels")
-    return str(num_episodes) if num_levels in (None, num_episodes) else f"{num_episodes} on {num_levels} levels"
+    headings = ("stage", "evaluation", "world", "solved", "95% interval", "episodes", "reward", "loss")
+    return [{heading: row.get(heading, "") for heading in headings} for row in rows]
 
 
 def stages_table(directory: Path, folders: Sequence[str]) -> str:
     """Returns every evaluation of all stages as lines of text, without columns of which nothing is known."""
-    rows = [_HEADINGS, *evaluation_rows(directory, folders)]
-    shown = [index for index in range(len(_HEADINGS)) if any(row[index] for row in rows[1:])]
-    widths = [max(len(row[index]) for row in rows) for index in shown]
-    return "\n".join(
-        "  ".join(row[index].ljust(width) for index, width in zip(shown, widths, strict=True)).rstrip()
-        for row in (rows if shown else ())
-    )
-
-
-def _end_lines(lines: Sequence[Record]) -> list[Record]:
-    """Returns the first and the last of some lines; of one alone, that."""
-    return [lines[0], lines[-1]] if len(lines) > 1 else [*lines]
+    return text_table(evaluation_rows(directory, folders))
 
 
 def _readers(directory: Path, folders: Sequence[str]) -> dict[str, RunReader]:
@@ -350,18 +341,6 @@ def _on_one_axis(readers: dict[str, RunReader]) -> tuple[list[StageSpan], list[R
         spans.append(StageSpan(name=name, first=first, num_iterations=num_iterations))
         first += num_iterations
     return spans, metrics, evaluations
-
-
-def _figures(groups: Sequence[PanelGroup], group: PanelGroup, marks: Sequence[float]) -> list[dict[str, Any]]:
-    span = shared_x_range(groups, group)
-    drawn = [] if group.title == COLD_START else marks
-    return [
-        {
-            "panel": panel,
-            "drawings": [Markup(each) for each in panel_svgs(panel, span, marks=drawn)],  # they escape their texts
-        }
-        for panel in group.panels
-    ]
 
 
 _HERE = Path(__file__).with_name("report")

@@ -7,10 +7,12 @@ text before the slash.
 from __future__ import annotations
 
 import math
+import tomllib
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 from vlm_envs.records.json_lines import MissingRunDataError, Record
 from vlm_envs.records.run_data import PHASES, RunReader, episode_keys, levels_of, world_of
@@ -89,57 +91,56 @@ def comparisons(reader: RunReader) -> list[Comparison]:
 
 def compare_runs(readers: Mapping[str, RunReader]) -> list[Comparison]:
     """Compares the last evaluation of two runs by name, world by world, where both were evaluated on the same split."""
-    (first, first_reader), (second, second_reader) = readers.items()
-    lines = {name: _last_lines(reader) for name, reader in readers.items()}
-    compared = []
-    for key in [key for key in lines[first] if key in lines[second]]:
-        ends = (lines[first][key], lines[second][key])
-        episodes = [
-            _episodes(reader, str(line.get("label")), key[0])
-            for reader, line in zip((first_reader, second_reader), ends, strict=True)
-        ]
-        rates = tuple(_rate({**line, "label": name}) for name, line in zip(readers, ends, strict=True))
-        compared.append(Comparison(env_id=key[0], levels=key[1], rates=rates, **_paired(*episodes)))
-    return compared
+    last = [
+        {(world_of(line), levels_of(line)): line for line in reader.evaluations() if line.get("num_episodes")}
+        for reader in readers.values()
+    ]
+    return [
+        _comparison(
+            world,
+            levels,
+            [(name, reader, lines[world, levels]) for (name, reader), lines in zip(readers.items(), last, strict=True)],
+        )
+        for world, levels in last[0]
+        if (world, levels) in last[1]
+    ]
 
 
-def _last_lines(reader: RunReader) -> dict[tuple[str, str], Record]:
-    """Returns the last evaluation of each world and kind of levels."""
-    return {(world_of(line), levels_of(line)): line for line in reader.evaluations() if line.get("num_episodes")}
-
-
-def _compare(reader: RunReader, env_id: str, lines: Sequence[Record]) -> Comparison:
+def _compare(reader: RunReader, world: str, lines: Sequence[Record]) -> Comparison:
     before = next((line for line in lines if line.get("label") == "before"), lines[0])
     same_split = [line for line in lines if line.get("split") == before.get("split")]
     after = next((line for line in reversed(same_split) if line.get("label") == "after"), same_split[-1])
     ends = [before] if after is before else [before, after]
-    episodes = [_episodes(reader, str(line.get("label")), env_id) for line in ends] if len(ends) == 2 else [{}, {}]
-    return Comparison(
-        env_id=env_id,
-        levels=levels_of(before),
-        rates=tuple(map(_rate, ends)),
-        **_paired(*episodes),
-        chosen=_chosen(ends[-1]),
+    named = [(str(line.get("label", "evaluation")), reader, line) for line in ends]
+    iteration, success = (ends[-1].get(name) for name in ("policy_iteration", "validation_success"))
+    chosen = ""
+    if iteration is not None and success is not None:
+        chosen = f"the policy of iteration {iteration}, which solved most validation levels ({success:.1%}): best/model"
+    return replace(_comparison(world, levels_of(before), named), chosen=chosen)
+
+
+def _comparison(world: str, levels: str, ends: Sequence[tuple[str, RunReader, Record]]) -> Comparison:
+    """Returns the comparison of one or two evaluations, each with its name and run."""
+    rates = tuple(
+        Rate(
+            label=name,
+            num_successes=int(line.get("num_successes") or 0),
+            num_episodes=int(line["num_episodes"]),
+            num_levels=int(line.get("num_levels") or line["num_episodes"]),
+            interval=interval_of(line),
+        )
+        for name, _, line in ends
     )
-
-
-def _chosen(line: Record) -> str:
-    """Returns which policy played, where it was the best on validation levels; empty where it was the last one."""
-    iteration, success = line.get("policy_iteration"), line.get("validation_success")
-    if iteration is None or success is None:
-        return ""
-    return f"the policy of iteration {iteration}, which solved most validation levels ({success:.1%}): best/model"
-
-
-def _rate(line: Record) -> Rate:
-    num_successes, num_episodes = int(line.get("num_successes") or 0), int(line["num_episodes"])
-    return Rate(
-        label=str(line.get("label", "evaluation")),
-        num_successes=num_successes,
-        num_episodes=num_episodes,
-        num_levels=int(line.get("num_levels") or num_episodes),
-        interval=interval_of(line),
-    )
+    compared = Comparison(env_id=world, levels=levels, rates=rates, paired=None)
+    if len(ends) < 2:
+        return compared
+    first, last = (_episodes(reader, str(line.get("label")), world) for _, reader, line in ends)
+    clusters = {key: cluster_of(first[key], last[key]) for key in first if key in last}
+    if not clusters:
+        return compared
+    before, after = ({key: bool(episodes[key]["success"]) for key in clusters} for episodes in (first, last))
+    num_levels = num_levels_of(first[key] for key in clusters)
+    return replace(compared, paired=pair_outcomes(before, after, clusters), num_paired_levels=num_levels)
 
 
 def interval_of(line: Record) -> Interval:
@@ -148,18 +149,6 @@ def interval_of(line: Record) -> Interval:
     if not line.get("num_levels") or low is None or high is None:
         return wilson_interval(int(line.get("num_successes") or 0), int(line["num_episodes"]))
     return Interval(low, high)
-
-
-def _paired(first: Mapping[Hashable, Record], last: Mapping[Hashable, Record]) -> dict[str, Any]:
-    """Returns the fields of a comparison that need the episodes played both times."""
-    clusters = {key: cluster_of(first[key], last[key]) for key in first if key in last}
-    if not clusters:
-        return {"paired": None}
-    before, after = ({key: bool(episodes[key]["success"]) for key in clusters} for episodes in (first, last))
-    return {
-        "paired": pair_outcomes(before, after, clusters),
-        "num_paired_levels": num_levels_of(first[key] for key in clusters),
-    }
 
 
 def _episodes(reader: RunReader, label: str, env_id: str) -> dict[Hashable, Record]:
@@ -190,7 +179,7 @@ def sentence(config: Record, metrics: Sequence[Record], env_ids: Sequence[str]) 
     """Says in plain words what was trained, in which worlds, and how long it took."""
     model = find(config, "model")
     who = str(model).rstrip("/").split("/")[-1] if model else "A small vision-language model built from scratch"
-    names = [_spoken(env_id, _adapted(config)) for env_id in env_ids]
+    names = [_spoken(env_id, config) for env_id in env_ids]
     where = f" to play {' and '.join(names)}" if names else ""
     num_cold, num_learning = (sum(line.get("phase", PHASES[-1]) == phase for line in metrics) for phase in PHASES)
     how = find(config, "trained_with") or "reinforcement learning"
@@ -205,25 +194,18 @@ def sentence(config: Record, metrics: Sequence[Record], env_ids: Sequence[str]) 
     return f"{who} was trained{where} with {' and then '.join(steps) or 'no recorded training yet'}{how_long}."
 
 
-def _adapted(config: Record) -> dict[str, str]:
-    """Returns the names of a run's adapted worlds by their ids."""
-    worlds = find(config, "worlds")
-    records = [each for each in worlds if isinstance(each, Mapping)] if isinstance(worlds, list) else []
-    found = ((each.get("env_id"), find(each.get("adapted"), "name")) for each in records)
-    return {str(env_id): str(name) for env_id, name in found if env_id and name}
-
-
-def _spoken(world: str, adapted: Mapping[str, str]) -> str:
+def _spoken(world: str, config: Record) -> str:
     """Returns a world's name without namespace and version: `"FrozenLake (size=8)"`.
 
     Args:
         world: As the mix calls it.
-        adapted: Id to name of adapted worlds.
+        config: Of the run, which has the names of adapted worlds.
     """
-    for env_id, name in adapted.items():
-        if world == env_id or world.startswith((f"{env_id} (", f"{env_id} #")):
-            world = name + world.removeprefix(env_id)
     env_id, opening, rest = world.partition(" (")
+    worlds = find(config, "worlds")
+    for entry in worlds if isinstance(worlds, list) else ():
+        if isinstance(entry, Mapping) and entry.get("env_id") == env_id.partition(" #")[0]:
+            env_id = env_id.replace(str(entry["env_id"]), str(find(entry.get("adapted"), "name") or entry["env_id"]))
     return env_id.split("/")[-1].rsplit("-v", 1)[0] + opening + rest
 
 
@@ -329,78 +311,17 @@ class PanelGroup:
     panels: tuple[Panel, ...]
 
 
-@dataclass(frozen=True)
-class _Known:
+class _Known(NamedTuple):
     group: str
     title: str
     hint: str = ""
     scale: Scale = "number"
 
 
-_KNOWN: dict[str, _Known] = {
-    "reward": _Known("Reward", "Reward", "raw, per episode"),
-    "return": _Known("Reward", "Return", "reward with judges' rewards, per episode"),
-    "thought_score": _Known("Responses", "Thoughts of what is seen", "how right, mean over turns", scale="rate"),
-    "tool_used": _Known("Responses", "A tool did its work", "share of episodes", scale="rate"),
-    "format_rate": _Known("Responses", "Correct format", "share of turns", scale="rate"),
-    "response_tokens": _Known("Responses", "Response length", "tokens per turn"),
-    "cut_rate": _Known("Responses", "Cut at the token limit", "share of turns", scale="rate"),
-    "context_full": _Known("Responses", "Episodes that the context ended", "number"),
-    "num_turns": _Known("Responses", "Turns", "per episode"),
-    "turns_to_success": _Known("Responses", "Turns to success", "per solved episode"),
-    "entropy": _Known("Policy", "Entropy", "nats per token"),
-    "kl": _Known("Policy", "KL from the start", "nats per token"),
-    "approx_kl": _Known("Policy", "KL of the update", "nats per token"),
-    "clip_fraction": _Known("Policy", "Clipped ratios", "share of tokens"),
-    "ratio_mean": _Known("Policy", "Mean ratio"),
-    "sampler_gap": _Known("Policy", "Sampler–trainer gap", "log-probability"),
-    "policy_loss": _Known("Optimisation", "Policy loss"),
-    "value_loss": _Known("Optimisation", "Value loss"),
-    "explained_variance": _Known("Optimisation", "Explained variance", "1 is best"),
-    "turn_end_explained_variance": _Known("Optimisation", "Explained variance at turn ends", "1 is best"),
-    "grad_norm": _Known("Optimisation", "Gradient norm", "before clipping"),
-    "learning_rate": _Known("Optimisation", "Learning rate", "of the policy"),
-    "critic_grad_norm": _Known("Optimisation", "Critic's gradient norm", "before clipping"),
-    "staleness": _Known("Policy", "Staleness", "optimiser steps ahead of the sampler"),
-    "value_clip_fraction": _Known("Optimisation", "Clipped values", "share of tokens"),
-    "zero_variance_groups": _Known("Optimisation", "Groups without signal", "siblings equal", scale="rate"),
-    "resampled_groups": _Known("Optimisation", "Groups in place of others", "number"),
-    "gen_rounds": _Known("Optimisation", "Rounds played", "number"),
-    "unavailable_turns": _Known("Optimisation", "Turns no judge scored", "share", scale="rate"),
-    "untrainable_rows": _Known("Optimisation", "Episodes not trained on", "share", scale="rate"),
-    "unavailable_episodes": _Known("Optimisation", "Episodes with an unscored turn", "share", scale="rate"),
-    "lost_episodes": _Known("Optimisation", "Episodes of lost workers", "number"),
-    "dropped_groups": _Known("Optimisation", "Groups dropped", "number"),
-    "skipped_steps": _Known("Optimisation", "Steps skipped", "gradient not finite"),
-    "nonfinite_rewards": _Known("Optimisation", "Episodes with infinite rewards", "number"),
-    "nonfinite_metrics": _Known("Optimisation", "Episodes with infinite measures", "number"),
-    "tokens_per_s": _Known("Speed", "Tokens per second"),
-    "turns_per_s": _Known("Speed", "Turns per second"),
-    "rollout_s": _Known("Speed", "Rollout", "seconds"),
-    "iteration_s": _Known("Speed", "Iteration", "seconds"),
-    "rollout_peak_gib": _Known("Speed", "Peak memory of the rollout", "GiB of the GPU"),
-    "update_peak_gib": _Known("Speed", "Peak memory of the update", "GiB of the GPU"),
-}
+_TABLE = tomllib.loads((Path(__file__).parent / "report" / "metrics.toml").read_text(encoding="utf-8"))
+_KNOWN = {key: _Known(*row) for key, row in _TABLE["metrics"].items()}
 _OF_EACH_WORLD = ("thought_score", "tool_used")
 """Known metrics that a mix logs of each world that has them, too, as `<metric>/<world>`."""
-_PREFIXES = {
-    "score/": ("Judges' scores", "mean over turns"),
-    "reward/": ("Reward", "sum over an episode"),
-    "judge/": ("Judges' rewards", "weighted, sum over an episode"),
-    "metric/": ("Final states", "mean over episodes"),
-}
-"""Group and hint of what is logged under a prefix."""
-_ORDER = (
-    "Success",
-    "Final states",
-    "Reward",
-    "Judges' scores",
-    "Judges' rewards",
-    "Responses",
-    "Policy",
-    "Optimisation",
-    "Speed",
-)
 _NOT_CURVES = frozenset({"iteration", "phase", "elapsed_s"})
 
 
@@ -411,80 +332,62 @@ def panel_groups(metrics: Sequence[Record], evaluations: Sequence[Record]) -> li
     """
     learning = [line for line in metrics if line.get("phase") != "cold_start"]
     cold_start = [line for line in metrics if line.get("phase") == "cold_start"]
-    grouped: dict[str, list[Panel]] = {name: [] for name in _ORDER}
-    success = _success_panel(learning, evaluations)
-    if success is not None:
-        grouped["Success"].append(success)
+    grouped: dict[str, list[Panel]] = {name: [] for name in _TABLE["groups"]}
+    curve, estimates = _curve("success", "training episodes", learning), _estimates(evaluations)
+    if curve.xs or estimates:
+        hint = "line: training; points: evaluations with 95% intervals"
+        panel = Panel(title="Episodes solved", hint=hint, scale="rate", curves=(curve,) if curve.xs else ())
+        grouped["Success"].append(replace(panel, estimates=tuple(estimates), is_wide=True))
     for key in _curve_keys(learning):
         if key != "success":
-            known = _describe(key)
-            grouped.setdefault(known.group, []).append(_panel(key, known, learning))
-    grouped[COLD_START] = [_panel(key, _describe(key), cold_start) for key in _curve_keys(cold_start)]
+            grouped.setdefault(_describe(key).group, []).append(_panel(key, learning))
+    grouped[COLD_START] = [_panel(key, cold_start) for key in _curve_keys(cold_start)]
     return [PanelGroup(title=title, panels=tuple(panels)) for title, panels in grouped.items() if panels]
 
 
-def laid_beside(groups: Sequence[PanelGroup], others: Sequence[PanelGroup], names: Sequence[str]) -> list[PanelGroup]:
-    """Returns the curves of two runs, by name, in the same panels by title; behind them what only the second logged."""
-    titles = list(dict.fromkeys(group.title for group in (*groups, *others)))
+def laid_beside(groups_by_run: Mapping[str, Sequence[PanelGroup]]) -> list[PanelGroup]:
+    """Returns the curves of two runs in the same panels by title; behind them what only the second logged."""
+    placed: dict[str, dict[str, dict[str, Panel]]] = {}
+    for run, groups in groups_by_run.items():
+        for group in groups:
+            for panel in group.panels:
+                placed.setdefault(group.title, {}).setdefault(panel.title, {})[run] = panel
     return [
-        PanelGroup(title=title, panels=tuple(_merged(_panels_of(groups, title), _panels_of(others, title), names)))
-        for title in titles
+        PanelGroup(title=title, panels=tuple(_joined(by_run, list(groups_by_run)) for by_run in by_title.values()))
+        for title, by_title in placed.items()
     ]
 
 
-def _panels_of(groups: Sequence[PanelGroup], title: str) -> dict[str, Panel]:
-    return {panel.title: panel for group in groups if group.title == title for panel in group.panels}
-
-
-def _merged(mine: Mapping[str, Panel], theirs: Mapping[str, Panel], names: Sequence[str]) -> Iterable[Panel]:
-    nothing = Curve(name="", xs=(), ys=())
-    for title in dict.fromkeys((*mine, *theirs)):
-        panels = (mine.get(title), theirs.get(title))
-        shown = next(panel for panel in panels if panel is not None)
-        curves = [
-            replace(panel.curves[0] if panel is not None and panel.curves else nothing, name=name)
-            for panel, name in zip(panels, names, strict=True)
-        ]
-        estimates = [
-            replace(each, name=f"{name}: {each.name}")
-            for panel, name in zip(panels, names, strict=True)
-            for each in (panel.estimates if panel is not None else ())
-        ]
-        yield replace(shown, curves=tuple(curves), estimates=tuple(estimates))
-
-
-def _success_panel(metrics: Sequence[Record], evaluations: Sequence[Record]) -> Panel | None:
-    curve = _curve("success", "training episodes", metrics)
-    estimates = tuple(_estimates(evaluations))
-    if not curve.xs and not estimates:
-        return None
-    return Panel(
-        title="Episodes solved",
-        hint="line: training; points: evaluations with 95% intervals",
-        scale="rate",
-        curves=(curve,) if curve.xs else (),
-        estimates=estimates,
-        is_wide=True,
+def _joined(panels: Mapping[str, Panel], runs: Sequence[str]) -> Panel:
+    """Returns one panel with a curve for each run, empty where it logged nothing, and the points of all."""
+    curves = {run: panel.curves[0] for run, panel in panels.items() if panel.curves}
+    return replace(
+        next(iter(panels.values())),
+        curves=tuple(replace(curves.get(run, Curve(name="", xs=(), ys=())), name=run) for run in runs),
+        estimates=tuple(
+            replace(each, name=f"{run}: {each.name}") for run, panel in panels.items() for each in panel.estimates
+        ),
     )
 
 
-def _estimates(evaluations: Sequence[Record]) -> Iterable[Estimates]:
-    """Makes one series for each world and split that was evaluated."""
+def _estimates(evaluations: Sequence[Record]) -> list[Estimates]:
+    """Returns one series for each world and split that was evaluated."""
     series: dict[tuple[str, str], list[tuple[float, float, float, float]]] = {}
     num_worlds = len({world_of(line) for line in evaluations})
     for line in evaluations:
         num_episodes, num_successes = line.get("num_episodes"), line.get("num_successes")
         if num_episodes and num_successes is not None:
-            low, high = interval_of(line)
-            key = (world_of(line), levels_of(line))
             # Of the policy that played, which may be an earlier one
-            iteration = line.get("policy_iteration", line.get("iteration"))
-            point = (float(iteration or 0), num_successes / num_episodes, low, high)
-            series.setdefault(key, []).append(point)
-    for (env_id, levels), points in series.items():
+            iteration = float(line.get("policy_iteration", line.get("iteration")) or 0)
+            points = series.setdefault((world_of(line), levels_of(line)), [])
+            points.append((iteration, num_successes / num_episodes, *interval_of(line)))
+    found = []
+    for (world, levels), points in series.items():
         xs, ys, lows, highs = zip(*sorted(points), strict=True)
-        name = levels if num_worlds == 1 else f"{env_id}, {levels}"
-        yield Estimates(name=name, xs=xs, ys=ys, lows=lows, highs=highs)
+        found.append(
+            Estimates(name=levels if num_worlds == 1 else f"{world}, {levels}", xs=xs, ys=ys, lows=lows, highs=highs)
+        )
+    return found
 
 
 def _curve_keys(lines: Iterable[Record]) -> list[str]:
@@ -501,29 +404,26 @@ def _curve_keys(lines: Iterable[Record]) -> list[str]:
 def _describe(key: str) -> _Known:
     if key in _KNOWN:
         return _KNOWN[key]
-    if key.startswith("success/"):  # of a world of a mix, whose id has slashes of its own
-        title = key.removeprefix("success/")
-        return _Known("Success", title, "share of training episodes", "rate")
-    if key.startswith("score/") and key.count("/") > 1:
-        _, section, world = key.split("/", 2)
-        group, hint = _PREFIXES["score/"]
+    name, _, rest = key.partition("/")
+    if name == "success":  # of a world of a mix, whose id has slashes of its own
+        return _Known("Success", rest, "share of training episodes", "rate")
+    if name in _OF_EACH_WORLD and rest:
+        return _KNOWN[name]._replace(title=f"{_KNOWN[name].title}: {rest}")
+    if name == "score" and "/" in rest:
+        section, _, world = rest.partition("/")
+        group, hint = _TABLE["prefixes"][name]
         return _Known(group, f"{section.capitalize()}: {world}", hint, "rate")
-    name, _, world = key.partition("/")
-    if world and name in _OF_EACH_WORLD:
-        known = _KNOWN[name]
-        return replace(known, title=f"{known.title}: {world}")
-    prefix, slash, rest = key.rpartition("/")
-    kind = f"{prefix}/"
+    prefix, slash, last = key.rpartition("/")
     own_group = prefix.replace("_", " ").capitalize() if slash else "Other"
-    group, meaning = _PREFIXES.get(kind, (own_group, ""))
-    is_time = rest.endswith("_s") and not rest.endswith("_per_s")
-    words = (rest.removesuffix("_s") if is_time else rest).replace("_", " ")
-    hint = "seconds" if is_time else meaning
-    return _Known(group, words.capitalize(), hint, "rate" if kind == "score/" else "number")
+    group, hint = _TABLE["prefixes"].get(prefix, (own_group, ""))
+    if last.endswith("_s") and not last.endswith("_per_s"):
+        last, hint = last.removesuffix("_s"), "seconds"
+    return _Known(group, last.replace("_", " ").capitalize(), hint, "rate" if prefix == "score" else "number")
 
 
-def _panel(key: str, known: _Known, lines: Sequence[Record]) -> Panel:
-    return Panel(title=known.title, hint=known.hint, scale=known.scale, curves=(_curve(key, known.title, lines),))
+def _panel(key: str, lines: Sequence[Record]) -> Panel:
+    _, title, hint, scale = _describe(key)
+    return Panel(title=title, hint=hint, scale=scale, curves=(_curve(key, title, lines),))
 
 
 def _curve(key: str, name: str, lines: Sequence[Record]) -> Curve:
@@ -549,11 +449,8 @@ def smooth(ys: Sequence[float | None]) -> list[float | None]:
     Missing values stay missing and count for nothing.
     """
     reach = max(1, len(ys) // 40)
-    result: list[float | None] = []
-    for index, here in enumerate(ys):
-        window = [y for y in ys[max(0, index - reach) : index + reach + 1] if y is not None]
-        result.append(None if here is None else sum(window) / len(window))
-    return result
+    windows = [[y for y in ys[max(0, i - reach) : i + reach + 1] if y is not None] for i in range(len(ys))]
+    return [None if y is None else sum(window) / len(window) for y, window in zip(ys, windows, strict=True)]
 
 
 def shared_x_range(groups: Sequence[PanelGroup], group: PanelGroup) -> tuple[float, float]:
@@ -564,7 +461,7 @@ def shared_x_range(groups: Sequence[PanelGroup], group: PanelGroup) -> tuple[flo
     sharing = [each for each in groups if (each.title == COLD_START) == (group.title == COLD_START)]
     panels = [panel for each in sharing for panel in each.panels]
     xs = [x for panel in panels for curve in panel.curves for x in curve.xs]
-    xs += [x for panel in panels for measured in panel.estimates for x in measured.xs]
+    xs += [x for panel in panels for estimates in panel.estimates for x in estimates.xs]
     xs = xs or [0.0]
     return min(xs), max(max(xs), min(xs) + 1)
 

@@ -44,7 +44,7 @@ from vlm_envs.records.json_lines import (
     to_json,
 )
 from vlm_envs.trajectory import Observation, Trajectory, Turn, observation_images, require_image
-from vlm_envs.validation import did_you_mean
+from vlm_envs.validation import did_you_mean, require_choice
 
 PHASES = ("cold_start", "rl")
 """Phases of a run in the order they are trained; a metrics line without one belongs to the last."""
@@ -81,11 +81,7 @@ class RunWriter:
         resume_from_iteration: int | None = None,
         resume_phase: str = PHASES[-1],
     ) -> None:
-        if resume_phase not in PHASES:
-            raise ValueError(
-                f"resume_phase must be one of {', '.join(map(repr, PHASES))}; got {resume_phase!r}."
-                f"{did_you_mean(resume_phase, PHASES)}"
-            )
+        require_choice("resume_phase", resume_phase, PHASES)
         self.directory = Path(directory)
         self._images = ImageStore(self.directory)
         self._started_labels: set[str] = set()
@@ -150,37 +146,33 @@ class RunWriter:
         if path.name not in self._started_labels:
             self._started_labels.add(path.name)
             replace_file(path, b"")
-        for index, trajectory in enumerate(trajectories[:limit]):
-            turn_notes: Sequence[TurnNotes] = [TurnNotes()] * len(trajectory.turns)
-            if notes is not None:
-                turn_notes = notes[index] if index < len(notes) else ()
-            if len(turn_notes) != len(trajectory.turns):
-                raise ValueError(
-                    f"notes must have one entry for each of the {len(trajectory.turns)} turns of episode "
-                    f"{index}; got {len(turn_notes)}. Pass None if there are none."
-                )
+        known: Notes = [[TurnNotes()] * len(each.turns) for each in trajectories] if notes is None else notes
+        for trajectory, turn_notes in list(zip(trajectories, known, strict=True))[:limit]:
             append_line(path, episode_record(trajectory, turn_notes, self._images.save))
 
     def _drop_from(self, iteration: int, phase: int) -> None:
         """Drops what was recorded from an iteration of a phase on."""
+        is_last_phase = phase == len(PHASES) - 1
+        before = iteration if is_last_phase else 1  # evaluations count iterations of the last phase
 
         def keep_metrics(line: Record) -> bool:
             return (_phase_index(line), line.get("iteration", 0)) < (phase, iteration)
 
         def keep_evaluation(line: Record) -> bool:
-            if phase < len(PHASES) - 1:
-                return bool(line.get("iteration", 0) < 1)
+            made_at = line.get("iteration", 0)
             # An evaluation between two iterations comes before the checkpoint of the same number; the last one after
-            between = line.get("iteration", 0) == iteration and str(line.get("label")) == validation_label(iteration)
-            return bool(line.get("iteration", 0) < iteration or between)
+            between = made_at == iteration and str(line.get("label")) == validation_label(iteration)
+            return bool(made_at < before or (is_last_phase and between))
 
         filter_lines(self.directory / _METRICS, keep_metrics)
         dropped = filter_lines(self.directory / _EVALUATIONS, keep_evaluation)
+        folder = self.directory / "trajectories"
         kept = {slug(line["label"]) for line in read_lines(self.directory / _EVALUATIONS) if "label" in line}
         for name in {slug(line["label"]) for line in dropped if "label" in line} - kept:
-            (self.directory / "trajectories" / f"{name}.jsonl").unlink(missing_ok=True)
-        for path in (self.directory / "trajectories").glob(f"{slug(training_label(0))[:-1]}*.jsonl"):
-            if phase < len(PHASES) - 1 or _trained_iteration(path.stem) >= iteration:
+            (folder / f"{name}.jsonl").unlink(missing_ok=True)
+        for path in folder.glob("training-*.jsonl"):
+            trained = _trained_iteration(path.stem)
+            if trained >= iteration or not is_last_phase:
                 path.unlink()
 
 
@@ -239,10 +231,13 @@ class RunReader:
         """Returns the labels with recorded episodes: evaluations in their order, then training, then others by name."""
         recorded = {path.stem for path in (self.directory / "trajectories").glob("*.jsonl")}
         labels = {slug(line["label"]): str(line["label"]) for line in self.evaluations() if "label" in line}
-        named = [label for name, label in labels.items() if name in recorded]
-        iterations = sorted(i for name in recorded - labels.keys() if (i := _trained_iteration(name)) >= 0)
-        training = [training_label(iteration) for iteration in iterations]
-        return named + training + sorted(recorded - labels.keys() - set(map(slug, training)))
+        others = recorded - labels.keys()
+        training = sorted((name for name in others if _trained_iteration(name) >= 0), key=_trained_iteration)
+        return [
+            *(label for name, label in labels.items() if name in recorded),
+            *(training_label(_trained_iteration(name)) for name in training),
+            *sorted(others.difference(training)),
+        ]
 
     def trajectories(self, label: str) -> list[Record]:
         """Returns the recorded episodes of an evaluation; raises `MissingRunDataError` if its label has none."""

@@ -10,6 +10,7 @@ with, is particular about case.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 
 MAX_TEXT_CHARS = 100_000
 """Longer texts are refused unread, which bounds the time spent on them."""
@@ -76,17 +77,7 @@ def without_thoughts(text: str) -> str:
 
 def sections(text: str, tag: str) -> tuple[str, ...]:
     """Returns the inside of each complete `<tag>…</tag>` that holds no further `<tag>`, in order."""
-    if len(text) > MAX_TEXT_CHARS:
-        return ()
-    found: list[str] = []
-    start: int | None = None
-    for match in re.finditer(rf"<(/?){re.escape(tag)}>", text):
-        if not match[1]:
-            start = match.end()
-        elif start is not None:
-            found.append(text[start : match.start()])
-            start = None
-    return tuple(found)
+    return tuple(inside for _, inside in _complete_sections(text, (tag,)))
 
 
 def last_section(text: str, *tags: str) -> tuple[str, str] | None:
@@ -98,19 +89,22 @@ def last_section(text: str, *tags: str) -> tuple[str, str] | None:
         text: Any string.
         tags: Names such as `"answer"`, in lower case.
     """
+    found = [*_complete_sections(text, tags, re.IGNORECASE)]
+    return next(reversed([section for section in found if section[1].strip()] or found), None)
+
+
+def _complete_sections(text: str, tags: Iterable[str], flags: int = 0) -> Iterator[tuple[str, str]]:
+    """Yields the tag, in lower case, and the inside of each complete section."""
     if len(text) > MAX_TEXT_CHARS:
-        return None
-    found: tuple[str, str] | None = None
+        return
     opened: tuple[str, int] | None = None
-    for match in re.finditer(rf"<(/?)({'|'.join(map(re.escape, tags))})>", text, re.IGNORECASE):
+    for match in re.finditer(rf"<(/?)({'|'.join(map(re.escape, tags))})>", text, flags):
         tag = match[2].lower()
         if not match[1]:
             opened = tag, match.end()
         elif opened is not None and opened[0] == tag:
-            inside, opened = text[opened[1] : match.start()], None
-            if inside.strip() or found is None or not found[1].strip():
-                found = tag, inside
-    return found
+            yield tag, text[opened[1] : match.start()]
+            opened = None
 
 
 def last_boxed(text: str) -> str | None:
@@ -197,15 +191,10 @@ def _inside(text: str, pairs: tuple[tuple[str, str], ...]) -> str | None:
 
 def _within_run(text: str) -> str | None:
     """Returns the inside of equal runs of one mark, such as `**bold**`, of quotation marks, or of a code fence."""
-    mark = text[:1]
-    if not mark or mark not in _RUNS:
+    run, inside = _run_and_inside(text)
+    if not inside or run in ("~", "~~"):
         return None
-    length = min(len(text) - len(text.lstrip(mark)), len(text) - len(text.rstrip(mark)))
-    inside = text[length:-length] if length else ""
-    run = mark * length
-    if not inside or (mark == "~" and length < 3):
-        return None
-    if mark not in "`~" or length < 3:
+    if run[0] not in "`~" or len(run) < 3:
         return None if run in inside else inside
     info = _INFO_STRING.match(inside)
     inside = (inside[info.end() :] if info else inside).strip()
@@ -215,11 +204,17 @@ def _within_run(text: str) -> str | None:
 
 def _between_marks(text: str) -> str | None:
     """Returns what stands between the same run of one mark at both ends, whatever it holds."""
+    run, inside = _run_and_inside(text)
+    return None if run.startswith("~") else inside or None
+
+
+def _run_and_inside(text: str) -> tuple[str, str]:
+    """Returns the run of one mark at both ends of a text, and what stands between; both may be empty."""
     mark = text[:1]
-    if not mark or mark not in _RUNS or mark == "~":
-        return None
+    if not mark or mark not in _RUNS:
+        return "", ""
     length = min(len(text) - len(text.lstrip(mark)), len(text) - len(text.rstrip(mark)))
-    return text[length:-length] or None if length else None
+    return mark * length, text[length:-length] if length else ""
 
 
 def _within_pair(text: str, pairs: tuple[tuple[str, str], ...]) -> str | None:

@@ -56,7 +56,6 @@ class ParsedResponse(Generic[ActionT]):
         format_correct: Whether the tags are right and every action in the list is valid.
         error: Why not, for the model to read; None when `format_correct`.
         unread: Why no action could be read; empty where one was.
-        num_actions_cut: Valid-looking actions dropped because the turn's maximum was reached.
     """
 
     sections: dict[str, str] = field(default_factory=dict)
@@ -64,7 +63,6 @@ class ParsedResponse(Generic[ActionT]):
     format_correct: bool = False
     error: str | None = None
     unread: str = ""
-    num_actions_cut: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +83,10 @@ class ActionGrammar(Generic[ActionT]):
     lenient_in: Mapping[str, Callable[[str], ActionT | None]] = field(default_factory=dict)
     separator: str = ","
     expected: str
+
+    def lenient_parser(self, section: str) -> Callable[[str], ActionT | None]:
+        """Returns what reads a section's text in lenient reading."""
+        return self.lenient_in.get(section) or self.parse_in.get(section, self.parse)
 
     def split(self, answer: str) -> list[str]:
         """Returns the stripped pieces of an answer."""
@@ -114,14 +116,13 @@ def parse_response(
     if error is not None:
         return ParsedResponse(error=error, unread=error)
     holder = next(name for name in response_format.action_sections if name in sections)
-    actions, num_cut, error = _read_actions(sections[holder], holder, grammar, max_actions)
+    actions, error = _read_actions(sections[holder], holder, grammar, max_actions)
     return ParsedResponse(
         sections=sections,
         actions=actions,
         format_correct=error is None,
         error=error,
         unread="" if actions else error or "",
-        num_actions_cut=num_cut,
     )
 
 
@@ -175,20 +176,19 @@ def _wanted(response_format: ResponseFormat, expected: tuple[str, ...], number: 
 
 def _read_actions(
     answer: str, section: str, grammar: ActionGrammar[ActionT], max_actions: int
-) -> tuple[tuple[ActionT, ...], int, str | None]:
-    """Returns the actions to carry out, how many were cut, and what is wrong with them if anything is."""
+) -> tuple[tuple[ActionT, ...], str | None]:
+    """Returns the actions to carry out, and what is wrong with them if anything is."""
     if not answer:
-        return (), 0, f"<{section}> is empty; expected {grammar.expected}"
+        return (), f"<{section}> is empty; expected {grammar.expected}"
     parse = grammar.parse_in.get(section, grammar.parse)
-    pieces = grammar.split(answer)
     actions: list[ActionT] = []
-    for piece in pieces[:max_actions]:
+    for piece in grammar.split(answer)[:max_actions]:
         action = parse(piece)
         if action is None:
             shown = piece if len(piece) <= 60 else piece[:60] + "…"
-            return tuple(actions), 0, f"{shown!r} is not an action; expected {grammar.expected}"
+            return tuple(actions), f"{shown!r} is not an action; expected {grammar.expected}"
         actions.append(action)
-    return tuple(actions), max(0, len(pieces) - max_actions), None
+    return tuple(actions), None
 
 
 Reading = Literal["strict", "lenient"]
@@ -243,10 +243,10 @@ def read_response(
         return strict
     if strict.format_correct:
         return _with_lenient_section(strict, response_format, grammar)
-    actions, num_cut, unread = _lenient_actions(text, response_format, grammar, max_actions)
+    actions, unread = _lenient_actions(text, response_format, grammar, max_actions)
     if len(actions) < len(strict.actions):  # a tag in another case stands within the answer
         return strict
-    return replace(strict, actions=actions, num_actions_cut=num_cut, unread=unread)
+    return replace(strict, actions=actions, unread=unread)
 
 
 def _with_lenient_section(
@@ -260,33 +260,29 @@ def _with_lenient_section(
 
 def _lenient_actions(
     text: str, response_format: ResponseFormat, grammar: ActionGrammar[ActionT], max_actions: int
-) -> tuple[tuple[ActionT, ...], int, str]:
-    """Returns the actions, how many were cut, and why there are none if there are none."""
-    if not response_format.endings:
-        return _read_thoughts(text, response_format, grammar)
-    outside = response_format.cut(without_thoughts(text))
-    found = last_section(outside, *response_format.endings)
-    if found is None:
-        wanted = " or ".join(f"<{name}>…</{name}>" for name in response_format.endings)
-        return (), 0, f"there is no complete {wanted} outside of thoughts"
-    section, answer = found
-    parse = grammar.lenient_in.get(section) or grammar.parse_in.get(section, grammar.parse)
-    if not grammar.separator or section in grammar.lenient_in:
-        action = _first(parse, (_unwrapped(answer), answer.strip()))
-        return ((), 0, _not_an_action(answer, section, grammar)) if action is None else ((action,), 0, "")
-    actions, num_cut = _read_list(answer, parse, grammar.separator, max_actions)
-    return actions, num_cut, "" if actions else _not_an_action(answer, section, grammar)
+) -> tuple[tuple[ActionT, ...], str]:
+    """Returns the actions, and why there are none if there are none."""
+    section, answer = response_format.thought_tag, text
+    if not response_format.endings:  # the one action is among the thoughts
+        _, thought = last_section(text, section) or ("", "")
+        actions = _one_action(grammar.lenient_parser(section), (thought, without_thoughts(text), text))
+    else:
+        found = last_section(response_format.cut(without_thoughts(text)), *response_format.endings)
+        if found is None:
+            wanted = " or ".join(f"<{name}>…</{name}>" for name in response_format.endings)
+            return (), f"there is no complete {wanted} outside of thoughts"
+        section, answer = found
+        parse = grammar.lenient_parser(section)
+        if not grammar.separator or section in grammar.lenient_in:
+            actions = _one_action(parse, (_unwrapped(answer), answer.strip()))
+        else:
+            actions = _read_list(answer, parse, grammar.separator, max_actions)
+    return actions, "" if actions else _not_an_action(answer, section, grammar)
 
 
-def _read_thoughts(
-    text: str, response_format: ResponseFormat, grammar: ActionGrammar[ActionT]
-) -> tuple[tuple[ActionT, ...], int, str]:
-    """Reads the one action that is written among the thoughts."""
-    section = response_format.thought_tag
-    parse = grammar.lenient_in.get(section) or grammar.parse_in.get(section, grammar.parse)
-    _, thought = last_section(text, section) or ("", "")
-    action = _first(parse, (thought, without_thoughts(text), text))
-    return ((), 0, _not_an_action(text, section, grammar)) if action is None else ((action,), 0, "")
+def _one_action(parse: _Parse[ActionT], texts: Iterable[str]) -> tuple[ActionT, ...]:
+    action = _first(parse, texts)
+    return () if action is None else (action,)
 
 
 def _first(parse: _Parse[ActionT], texts: Iterable[str]) -> ActionT | None:
@@ -302,21 +298,19 @@ def _not_an_action(text: str, section: str, grammar: ActionGrammar[ActionT]) -> 
     return f"<{section}> does not begin with an action: {shown!r}; expected {grammar.expected}"
 
 
-def _read_list(
-    answer: str, parse: _Parse[ActionT], separator: str, max_actions: int
-) -> tuple[tuple[ActionT, ...], int]:
-    """Returns the actions of a list and how many were cut: as it is written if all are valid, else without markup."""
+def _read_list(answer: str, parse: _Parse[ActionT], separator: str, max_actions: int) -> tuple[ActionT, ...]:
+    """Returns the actions of a list: as it is written if all are valid, else without markup."""
     best: tuple[ActionT, ...] = ()
     for text in _peeled(answer):
-        actions, num_cut, is_valid = _read_pieces(text, parse, separator, max_actions)
+        actions, is_valid = _read_pieces(text, parse, separator, max_actions)
         if is_valid and actions:
-            return actions, num_cut
+            return actions
         best = max(best, actions, key=len)
     if len(answer) <= _MAX_LOOSE_CHARS:
         readings = (_read_loosely(text, parse, separator) for text in _peeled(answer))
         if actions := next(filter(None, readings), ()):
-            return actions[:max_actions], max(0, len(actions) - max_actions)
-    return best, 0
+            return actions[:max_actions]
+    return best
 
 
 def _read_loosely(text: str, parse: _Parse[ActionT], separator: str) -> tuple[ActionT, ...]:
@@ -338,19 +332,17 @@ def _read_loosely(text: str, parse: _Parse[ActionT], separator: str) -> tuple[Ac
 
 def _read_pieces(
     text: str, parse: _Parse[ActionT], separator: str, max_actions: int
-) -> tuple[tuple[ActionT, ...], int, bool]:
-    """Returns the actions up to the first invalid one, how many were cut, and whether there was no invalid one."""
+) -> tuple[tuple[ActionT, ...], bool]:
+    """Returns the actions up to the first invalid one, at most `max_actions`, and whether none of these was invalid."""
     actions: list[ActionT] = []
-    parts = [part for part in text.split(separator) if part.strip()]
-    for number, part in enumerate(parts, start=1):
-        pieces = _pieces(part, parse, _SEPARATORS_AND_BRACKETS)
-        for index, piece in enumerate(pieces):
+    for part in filter(str.strip, text.split(separator)):
+        for piece in _pieces(part, parse, _SEPARATORS_AND_BRACKETS):
             if len(actions) == max_actions:
-                return tuple(actions), len(pieces) - index + len(parts) - number, True
+                return tuple(actions), True
             if (action := _read_piece(piece, parse)) is None:
-                return tuple(actions), 0, False
+                return tuple(actions), False
             actions.append(action)
-    return tuple(actions), 0, True
+    return tuple(actions), True
 
 
 def _pieces(part: str, parse: _Parse[ActionT], separators_and_brackets: re.Pattern[str]) -> list[str]:

@@ -97,7 +97,7 @@ def seeds_interval(
 
     Source: Agarwal et al., Deep Reinforcement Learning at the Edge of the Statistical Precipice (2021), section 4.
     """
-    return _percentile_interval(_means_over_seeds(solved_SN, levels, num_resamples), confidence)
+    return _percentile_interval(_means_over_seeds(*by_level(solved_SN, levels), num_resamples), confidence)
 
 
 def paired_seeds_bootstrap(
@@ -110,10 +110,9 @@ def paired_seeds_bootstrap(
 ) -> PairedDifference:
     """Returns the difference of two ways of training on the same levels; levels and seeds are drawn again.
 
-    Unlike `paired_bootstrap` of each level's mean, it asks what other seeds would have come to, too. Of two or three
-    seeds it knows little: where they differ in nothing but seeds, a p-value below 0.05 comes up as often as all have
-    one sign, of three once in four times and not once in twenty; where seeds differ little, hardly ever. Tell what each
-    seed came to beside it.
+    Unlike `paired_bootstrap` of each level's mean, this also covers the variation between seeds. With two or three
+    seeds it is unreliable: if only seeds differ, a p-value below 0.05 occurs whenever all differences have one sign,
+    with three seeds one time in four rather than one in twenty. Report the result of each seed as well.
 
     Args:
         first_SN: float[S, N], one number of each seed's policy in each episode.
@@ -134,73 +133,22 @@ def paired_seeds_bootstrap(
     first, second = np.asarray(first_SN, float), np.asarray(second_SN, float)
     if first.shape != second.shape or first.ndim != 2 or not first.size:
         raise ValueError(f"Expected two arrays of as many seeds and levels; got {first.shape} and {second.shape}.")
-    differences_SN = second - first
-    means = _means_over_seeds(differences_SN, levels, num_resamples)
-    interval, p_value = _percentile_interval(means, confidence), _p_value(means, by_level(differences_SN, levels)[0])
-    return PairedDifference(float(differences_SN.mean()), interval, p_value)
-
-
-def seeds_difference(
-    first_SN: npt.ArrayLike,
-    second_TN: npt.ArrayLike,
-    *,
-    levels: Sequence[Hashable] | None = None,
-    confidence: float = 0.95,
-    num_resamples: int = 10_000,
-) -> PairedDifference:
-    """Returns the difference of two ways of training whose seeds have nothing to do with each other.
-
-    Levels are drawn again for both at once, seeds for each by themselves, of which there may be other numbers. What
-    `paired_seeds_bootstrap` says of two or three seeds holds here, too; of one, only levels are drawn.
-
-    Args:
-        first_SN: float[S, N], one number of each seed's policy in each episode.
-        second_TN: float[T, N], those of the other way of training on the same levels.
-        levels: As `paired_bootstrap` has them.
-        confidence: Two-sided confidence, strictly between 0 and 1.
-        num_resamples: How often.
-
-    Returns:
-        Second minus first, with its percentile interval and a p-value as `paired_seeds_bootstrap` has them.
-
-    Raises:
-        ValueError: If an array is empty, or they are not of the same levels.
-
-    Source: as `seeds_interval`.
-    """
-    first, second = np.asarray(first_SN, float), np.asarray(second_TN, float)
-    if not first.ndim == second.ndim == 2 or first.shape[1:] != second.shape[1:] or not first.size or not second.size:
-        raise ValueError(f"Expected two arrays of seeds on the same levels; got {first.shape} and {second.shape}.")
-    rng = np.random.default_rng(_SEED)
-    (first_SL, counts_L), (second_TL, _) = by_level(first, levels), by_level(second, levels)
-    levels_RL = rng.integers(len(counts_L), size=(num_resamples, len(counts_L)), dtype=np.int32)
-    means = [
-        _resampled(sums, counts_L, rng.integers(len(sums), size=(num_resamples, len(sums)), dtype=np.int32), levels_RL)
-        for sums in (first_SL, second_TL)
-    ]
-    differences = means[1] - means[0]
-    p_value = _p_value(differences, second_TL.mean(axis=0) - first_SL.mean(axis=0))
-    return PairedDifference(float(second.mean() - first.mean()), _percentile_interval(differences, confidence), p_value)
+    sums_SL, counts_L = by_level(second - first, levels)
+    means = _means_over_seeds(sums_SL, counts_L, num_resamples)
+    smaller = min((means <= 0).sum(), (means >= 0).sum())
+    least = 2.0 ** (1 - int(np.count_nonzero(sums_SL.sum(axis=0))))  # what as many levels can show that differ at all
+    p_value = min(1.0, max(least, float(2 * (smaller + 1) / (num_resamples + 1))))
+    return PairedDifference(float((second - first).mean()), _percentile_interval(means, confidence), p_value)
 
 
 def _means_over_seeds(
-    values_SN: npt.ArrayLike, levels: Sequence[Hashable] | None, num_resamples: int
+    sums_SL: npt.NDArray[np.float64], counts_L: npt.NDArray[np.float64], num_resamples: int
 ) -> npt.NDArray[np.float64]:
     """Returns float[num_resamples]: means of seeds and levels drawn with replacement."""
-    sums_SL, counts_L = by_level(values_SN, levels)
-    return _resampled(sums_SL, counts_L, *_drawn(*sums_SL.shape, num_resamples))
-
-
-def _resampled(
-    sums_SL: npt.NDArray[np.float64],
-    counts_L: npt.NDArray[np.float64],
-    seeds_RS: npt.NDArray[np.int32],
-    levels_RL: npt.NDArray[np.int32],
-) -> npt.NDArray[np.float64]:
-    """Returns float[R]: means over the seeds and levels that were drawn."""
     num_seeds, num_levels = sums_SL.shape
+    seeds_RS, levels_RL = _drawn(num_seeds, num_levels, num_resamples)
     means, done = [], 0
-    for rows in blocks(len(levels_RL), num_seeds * num_levels):
+    for rows in blocks(num_resamples, num_seeds * num_levels):
         seeds, drawn = seeds_RS[done : done + rows], levels_RL[done : done + rows]
         sums = np.take_along_axis(sums_SL[seeds].sum(axis=1), drawn, axis=1).sum(axis=1)
         means.append(sums / (num_seeds * counts_L[drawn].sum(axis=1)))
@@ -247,16 +195,3 @@ def _percentile_interval(means: npt.NDArray[np.float64], confidence: float) -> I
     tail = 100 * (1 - confidence) / 2
     low, high = np.percentile(means, [tail, 100 - tail])
     return Interval(float(low), float(high))
-
-
-def _p_value(means: npt.NDArray[np.float64], differences: npt.NDArray[np.float64]) -> float:
-    """Returns the two-sided p-value of resampled means, not below what as many levels can show that differ at all.
-
-    Args:
-        means: Of the resamples.
-        differences: float[L] or float[S, L], the sums of each level's differences, of each seed.
-    """
-    smaller = min((means <= 0).sum(), (means >= 0).sum())
-    of_levels = differences.sum(axis=0) if differences.ndim > 1 else differences
-    least = 2.0 ** (1 - int(np.count_nonzero(of_levels)))
-    return min(1.0, max(least, float(2 * (smaller + 1) / (len(means) + 1))))

@@ -7,7 +7,8 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -227,8 +228,7 @@ def num_levels_needed(
     return high if high <= most else None
 
 
-@dataclass(frozen=True, kw_only=True)
-class FamilyPower:
+class FamilyPower(NamedTuple):
     """How likely a pair of agents is told apart on a board of several models and worlds, after Holm's correction.
 
     Attributes:
@@ -270,15 +270,16 @@ def family_power(
         agreement: Correlation of the outcomes of two models on a level, 0 for none.
         alpha: Level of significance, two-sided.
     """
-    num_tests = num_worlds * math.comb(num_models, 2)
-    both = joint_success(first, second, agreement)
+    num_tests, both = num_worlds * math.comb(num_models, 2), joint_success(first, second, agreement)
     least = mcnemar_power(num_levels, first - both, second - both, alpha=alpha / num_tests)
-    rates = np.array([first] * (num_models // 2) + [second] * (num_models - num_models // 2))
     if num_tests == 1:
-        most = least
-    else:
-        most = _simulated_power(num_levels, rates, num_worlds, _shared(first, second, agreement), alpha)
-    return FamilyPower(num_levels=num_levels, num_tests=num_tests, least=least, most=most)
+        return FamilyPower(num_levels, num_tests, least, least)
+    rates = np.array([first] * (num_models // 2) + [second] * (num_models - num_models // 2))
+    # The share of levels on which both agents' outcomes have one cause, so that their correlation is met
+    most_shared = min(first, second) - first * second
+    shared = (both - first * second) / most_shared if most_shared > 0 else 0.0
+    most = _simulated_power(num_levels, rates, num_worlds, shared, alpha)
+    return FamilyPower(num_levels, num_tests, least, most)
 
 
 def family_levels_needed(
@@ -306,26 +307,16 @@ def family_levels_needed(
     """
     both = joint_success(first, second, agreement)
     num_tests = num_worlds * math.comb(num_models, 2)
-
-    def found(num_levels: int) -> FamilyPower:
-        return family_power(
-            num_levels,
-            first,
-            second,
-            num_models=num_models,
-            num_worlds=num_worlds,
-            agreement=agreement,
-            alpha=alpha,
-        )
-
+    board = {"num_models": num_models, "num_worlds": num_worlds}
+    found = partial(family_power, first=first, second=second, agreement=agreement, alpha=alpha, **board)
     # With this many the least power is as wanted, so the middle is at least that
     high = num_levels_needed(first - both, second - both, alpha=alpha / num_tests, power=power, most=most)
     if high is None:
         return None
-    low, enough = high // 2, found(high)
+    low, enough = high // 2, found(num_levels=high)
     while high - low > max(1, high // 100):
         middle = (low + high) // 2
-        tried = found(middle)
+        tried = found(num_levels=middle)
         if tried.power >= power:
             high, enough = middle, tried
         else:
@@ -337,12 +328,6 @@ def joint_success(first: float, second: float, agreement: float) -> float:
     """Returns the probability that two agents both solve a level, from their rates and the outcomes' correlation."""
     both = first * second + agreement * math.sqrt(first * (1 - first) * second * (1 - second))
     return min(both, first, second)
-
-
-def _shared(first: float, second: float, agreement: float) -> float:
-    """Returns the share of levels on which both agents' outcomes have one cause, so that their correlation is met."""
-    most = min(first, second) - first * second
-    return (joint_success(first, second, agreement) - first * second) / most if most > 0 else 0.0
 
 
 def _simulated_power(

@@ -51,7 +51,7 @@ def wilson_interval(num_successes: int, num_trials: int, confidence: float = 0.9
         return Interval(0.0, 1.0)
     if not (0 <= num_successes <= num_trials and 0 < confidence < 1):
         raise ValueError(f"Expected successes of trials, and a share; got {num_successes}, {num_trials}, {confidence}.")
-    z, rate = _quantile(0.5 + 0.5 * confidence), num_successes / num_trials
+    z, rate = _two_sided(confidence), num_successes / num_trials
     whole = 2 * (num_trials + z**2)
     middle = (2 * num_trials * rate + z**2) / whole
     reach = z / whole * math.sqrt(4 * num_trials * rate * (1 - rate) + z**2)
@@ -59,12 +59,12 @@ def wilson_interval(num_successes: int, num_trials: int, confidence: float = 0.9
     return Interval(low, 1.0 if num_successes == num_trials else middle + reach)
 
 
-def _quantile(share: float) -> float:
-    """Returns a quantile of the normal distribution."""
+def _two_sided(confidence: float) -> float:
+    """Returns the quantile of the normal distribution that two-sided confidence reaches to."""
     # Of `scipy.stats` it would take another half second to import, and a trainer that only writes needs neither
     from scipy.special import ndtri
 
-    return float(ndtri(share))
+    return float(ndtri(0.5 + 0.5 * confidence))
 
 
 def repeated_interval(num_successes: npt.ArrayLike, num_trials: npt.ArrayLike, confidence: float = 0.95) -> Interval:
@@ -120,7 +120,7 @@ def repeated_interval(num_successes: npt.ArrayLike, num_trials: npt.ArrayLike, c
 
 def _wilson(rate: float, num_trials: float, confidence: float) -> Interval:
     """Returns Wilson's interval for a number of trials that need not be whole."""
-    z2 = _quantile(0.5 + 0.5 * confidence) ** 2
+    z2 = _two_sided(confidence) ** 2
     middle = (rate + z2 / (2 * num_trials)) / (1 + z2 / num_trials)
     half = math.sqrt(z2 * (rate * (1 - rate) / num_trials + z2 / (4 * num_trials**2))) / (1 + z2 / num_trials)
     return Interval(0.0 if rate <= 0 else max(0.0, middle - half), 1.0 if rate >= 1 else min(1.0, middle + half))
@@ -233,11 +233,8 @@ def evaluated_rate(episodes: Sequence[Episode], solved: Sequence[bool]) -> dict[
 
 def counted_episodes(num_episodes: int, num_levels: int, levels: str = "levels") -> str:
     """Returns how many episodes were played on how many levels: `"64 levels"`, or `"64 episodes on 30 levels"`."""
-    return (
-        f"{num_episodes} {levels}"
-        if num_levels == num_episodes
-        else f"{num_episodes} episodes on {num_levels} {levels}"
-    )
+    counted = f"{num_levels} {levels}"
+    return counted if num_levels == num_episodes else f"{num_episodes} episodes on {counted}"
 
 
 def pass_at_k(num_trials: int, num_successes: int, k: int) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import hashlib
 import math
@@ -11,12 +10,14 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import cast
 
 import gymnasium as gym
+from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
 from vlm_envs.errors import ConfigError, EpisodeOverError, GenerationError, LevelError, WorldContractError
-from vlm_envs.splits import SPLIT_SEEDS, SPLITS, split_seeds
+from vlm_envs.splits import SPLITS, split_seeds
 from vlm_envs.testing.world_under_test import (
     BAD_RESPONSES,
     EPISODE_SEED,
@@ -26,6 +27,7 @@ from vlm_envs.testing.world_under_test import (
     NotApplicableError,
     Planner,
     WorldUnderTest,
+    actions_per_turn,
     digest_elsewhere,
     episode_digest,
     expect_error,
@@ -71,7 +73,6 @@ NUM_PLAYED_LEVELS = 64
 NUM_ENGINE_LEVELS = 2
 MAX_RANDOM_ACTIONS = 24
 NUM_SPLIT_LEVELS = 64
-NUM_TEST_SEEDS = 256  # what boards and evaluations play by default
 NUM_DESCRIBED_LEVELS = 16
 
 
@@ -95,26 +96,19 @@ def info_is_complete(under_test: WorldUnderTest) -> None:
 
 
 def observations_are_in_their_space(under_test: WorldUnderTest) -> None:
-    """Every observation is in `observation_space`, and has text, and a picture unless the mode is `text`."""
+    """Every observation is in `observation_space`, which has text, and an image unless the mode is `text`."""
     world = under_test.make()
-    keys = (
-        {"text"}
-        if world.obs_mode == "text"
-        else {"text", "images" if under_test.make(obs_mode="image").shows_several else "image"}
-    )
-    if world.system_prompt:
-        keys.add("system")
+    parts = {*cast("spaces.Dict", world.observation_space).spaces}
+    has_image = bool(parts & {"image", "images"})
+    require("text" in parts and has_image == (world.obs_mode != "text"), f"observation_space has {sorted(parts)}")
     for where, observation, _, _ in transitions(world, under_test.planner):
         require(observation in world.observation_space, f"{where}: not in {world.observation_space}")
-        require(set(observation) == keys, f"{where}: has {sorted(observation)}, should have {sorted(keys)}")
 
 
 def reward_terms_sum_to_the_reward(under_test: WorldUnderTest) -> None:
-    """`info["reward_terms"]` sums to the reward of each step and is empty at reset."""
+    """`info["reward_terms"]` sums to the reward of each step."""
     for where, _, reward, info in transitions(under_test.make(), under_test.planner):
         terms = info["reward_terms"]
-        if where == "reset":
-            require(not terms, f"reset: reward_terms should be empty, are {terms}")
         require(abs(sum(terms.values()) - reward) < TOLERANCE, f"{where}: {terms} do not sum to {reward}")
 
 
@@ -165,8 +159,7 @@ def oracle_is_maximal(under_test: WorldUnderTest) -> None:
         require(world.optimal_actions_left() == len(plan), f"seed {seed}: optimal_actions_left() is wrong")
         total, num_left, terminated, truncated = 0.0, len(plan), False, False
         for response in oracle_responses(world, plan):
-            require(not truncated, f"seed {seed}: the episode is truncated before its plan ends")
-            require(not terminated, f"seed {seed}: the world ends before its plan does")
+            require(not (terminated or truncated), f"seed {seed}: the episode ends before its plan does")
             _, _, terminated, truncated, info = world.step(response)
             require(info["format_correct"], f"seed {seed}: {response!r} is refused: {info['parse_error']}")
             total += sum(value for name, value in info["reward_terms"].items() if name != "format")
@@ -191,23 +184,12 @@ def plans_are_shortest(under_test: WorldUnderTest) -> None:
         cost, cost_after = planner.cost_to_go(dynamics, move.before), planner.cost_to_go(dynamics, move.after)
         if cost is None or cost_after is None:
             continue
-        found = f"{move.where}: {_of(cost)}; after {move.action}, {_of(cost_after)}"
-        require(cost <= cost_after + 1, f"{found}, so {cost_after + 1:.0f} would be enough. {_NOT_SHORTEST}")
         require(
-            not move.is_planned or cost_after == cost - 1,
-            f"{found}, but {move.action} is the plan's next action. {_NOT_SHORTEST}",
+            cost <= cost_after + 1 and (not move.is_planned or cost_after == cost - 1),
+            f"{move.where}: the plan has {cost} actions; after {move.action}, {cost_after} actions"
+            f"{', although this is its next action' * move.is_planned}, so {cost_after + 1} would be enough. If "
+            "actions may fail by chance, or plans may be longer, set plans_are_shortest = False in the dynamics.",
         )
-
-
-_NOT_SHORTEST = (
-    "If actions may fail by chance, or plans need not be shortest, set plans_are_shortest = False in the dynamics."
-)
-
-
-def _of(cost: float) -> str:
-    if cost in (0, math.inf):
-        return "there is no plan" if cost else "it is solved"
-    return f"the plan has {cost} action{'s' * (cost != 1)}"
 
 
 def _played(world: AnyWorld, planner: Planner, *, are_solvable: bool = False) -> Iterator[Move]:
@@ -231,23 +213,20 @@ def _seeds(world: AnyWorld) -> Iterator[int]:
 
 def _require_plans_fit(world: AnyWorld, planner: Planner) -> None:
     """Raises `WorldContractError` unless the plans of many levels fit into an episode."""
-    per_turn = world.max_actions_per_turn if world.task.grammar.separator else 1
+    per_turn = actions_per_turn(world)
     most = min(world.max_turns * per_turn, world.max_steps or math.inf)
     lengths: dict[int, int] = {}
     for seed in _seeds(world):
         world.reset(seed=seed)
         lengths[seed] = len(planner.plan(world) or ())
     num_long = sum(length > most for length in lengths.values())
-    seed, longest = max(lengths.items(), key=lambda item: item[1])
-    needed = {"max_turns": -(-longest // per_turn), "max_steps": longest}
-    limits = {"max_turns": world.max_turns, "max_steps": world.max_steps}
-    too_low = {name: limit for name, limit in limits.items() if limit is not None and limit < needed[name]}
+    longest = max(lengths.values())
+    needed = f"max_turns={-(-longest // per_turn)} with {per_turn} actions per turn and no max_steps below {longest}"
     require(
         not num_long,
-        f"{num_long} of {len(lengths)} levels cannot be solved within "
-        f"{' and '.join(f'{name}={limit}' for name, limit in too_low.items())} (max_actions_per_turn is {per_turn}). "
-        f"The longest plan, of seed {seed}, has {longest} actions. Draw easier levels, or raise the defaults in your "
-        f"world's constructor to {' and '.join(f'{name}={needed[name]}' for name in too_low)}",
+        f"{num_long} of {len(lengths)} levels cannot be solved within {most} actions. The longest plan, of seed "
+        f"{max(lengths, key=lengths.__getitem__)}, has {longest} and needs {needed}. Draw easier levels, or raise the "
+        "defaults in your world's constructor",
     )
 
 
@@ -359,7 +338,7 @@ def _require_equal_states(first: object, second: object, message: str) -> None:
 
 
 def splits_are_disjoint(under_test: WorldUnderTest) -> None:
-    """Train, val and test own disjoint seeds, and each level drawn for one belongs to it and occurs in no other."""
+    """Each level drawn for train, val, or test belongs to that split and occurs in no other."""
     keys: dict[str, set[bytes]] = {}
     if not under_test.make().dynamics.splits_differ:
         raise NotApplicableError("the seed changes too little for each split to have levels of its own")
@@ -368,14 +347,9 @@ def splits_are_disjoint(under_test: WorldUnderTest) -> None:
         is_listed = world.dynamics.num_levels("test") is not None
         keys[split] = _drawn_keys(world, is_listed=is_listed)
         require(is_listed or len(keys[split]) > 1, f"{NUM_SPLIT_LEVELS} seeds of split {split!r} all give one level")
-    if not is_listed and len(keys["test"]) < NUM_SPLIT_LEVELS:
-        _note_repeated_levels(under_test)
     for first, second in (("train", "val"), ("train", "test"), ("val", "test")):
         shared = keys[first] & keys[second]
         require(not shared, f"{first} and {second} share {len(shared)} levels, e.g. {next(iter(shared), b'')!r}")
-        ranges = SPLIT_SEEDS[first], SPLIT_SEEDS[second]
-        apart = ranges[0].stop <= ranges[1].start or ranges[1].stop <= ranges[0].start
-        require(apart, f"{first} and {second} share seeds")
 
 
 def _drawn_keys(world: AnyWorld, *, is_listed: bool) -> set[bytes]:
@@ -400,19 +374,6 @@ def _drawn_keys(world: AnyWorld, *, is_listed: bool) -> set[bytes]:
         f"if your world splits levels by another rule. For example, {next(iter(strays), '')}",
     )
     return keys
-
-
-def _note_repeated_levels(under_test: WorldUnderTest) -> None:
-    world, keys = _without_images(under_test, "test"), set()
-    with contextlib.suppress(GenerationError):
-        for seed in split_seeds("test", NUM_TEST_SEEDS):
-            world.reset(seed=seed)
-            keys.add(world.dynamics.level_key(world.state))
-    if 2 * len(keys) < NUM_TEST_SEEDS:
-        under_test.notes.append(
-            f"{NUM_TEST_SEEDS} seeds of the test split give {len(keys)} distinct levels, "
-            "which boards and evaluations repeat"
-        )
 
 
 def _without_images(under_test: WorldUnderTest, split: str) -> AnyWorld:

@@ -11,10 +11,9 @@ import pickle
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import gymnasium as gym
 import numpy as np
@@ -25,25 +24,16 @@ from vlm_envs.registration import make, not_a_world
 from vlm_envs.responses.parsing import MAX_RESPONSE_CHARS, READINGS
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation
-from vlm_envs.user_code import fault_in_world
+from vlm_envs.user_code import fault_in_module
 from vlm_envs.world import World
-
-SLOW_S = 0.1
-"""A planner that takes longer per call is reported."""
 
 _AT_LIMIT: Any = object()
 
 
 class Planner:
-    """Plans of a world's states.
-
-    Attributes:
-        num_calls: How often the world's own planner was called, for a plan or its length.
-        total_s: Seconds this took.
-    """
+    """Plans of a world's states; the world's own planner is called once per state."""
 
     def __init__(self) -> None:
-        self.num_calls, self.total_s = 0, 0.0
         self._answers: dict[tuple[str, Hashable], Any] = {}
 
     def plan(self, world: World[Any, Any]) -> tuple[Any, ...] | None:
@@ -68,25 +58,11 @@ class Planner:
         """Returns what a method of the dynamics returns for a state; it is called once."""
         key = method, _key(dynamics, state)
         if key not in self._answers:
-            started = time.perf_counter()
             try:
                 self._answers[key] = getattr(dynamics, method)(state)
             except SolverLimitError:
                 self._answers[key] = _AT_LIMIT
-            self.num_calls += 1
-            self.total_s += time.perf_counter() - started
         return self._answers[key]
-
-    @property
-    def note(self) -> str:
-        """A sentence on a slow planner; empty for one that is fast enough."""
-        per_call_s = self.total_s / max(1, self.num_calls)
-        if per_call_s < SLOW_S:
-            return ""
-        return (
-            f"the planner takes {per_call_s:.1f} s per call, which each new state costs on boards, in reports, and in "
-            "recordings. Search less, or raise SolverLimitError beyond a number of nodes"
-        )
 
 
 def has_planner(world: World[Any, Any]) -> bool:
@@ -117,13 +93,11 @@ class WorldUnderTest:
         env_id: Its registered id.
         kwargs: Arguments it is made with.
         planner: Its plans; all checks share them.
-        notes: What a check noticed that breaks no clause.
     """
 
     env_id: str
     kwargs: dict[str, Any] = field(default_factory=dict)
     planner: Planner = field(default_factory=Planner)
-    notes: list[str] = field(default_factory=list)
 
     def make(self, **overrides: Any) -> AnyWorld:
         """Returns a new world, without Gymnasium's wrappers."""
@@ -149,7 +123,7 @@ def described(error: Exception | SystemExit) -> str:
     """Returns what a check found, or where the world's own code failed."""
     if isinstance(error, WorldContractError):
         return str(error)
-    return fault_in_world(error) or f"{type(error).__name__}: {error}"
+    return fault_in_module(error) or f"{type(error).__name__}: {error}"
 
 
 def expect_error(expected: type[Exception], what: str, misuse: Callable[[], object]) -> None:
@@ -180,19 +154,24 @@ MAX_SHOWN_CHARS = 120
 """Longer levels and actions are cut in messages."""
 
 
+def actions_per_turn(world: AnyWorld) -> int:
+    """Returns how many actions a response can hold."""
+    return world.max_actions_per_turn if world.task.grammar.separator else 1
+
+
 def oracle_responses(world: AnyWorld, plan: Sequence[Any]) -> Iterator[str]:
     """Yields the responses that carry out a plan, a turn's worth of actions each."""
-    size = world.max_actions_per_turn if world.task.grammar.separator else 1
+    size = actions_per_turn(world)
     for start in range(0, len(plan), size):
         yield world.write_response(plan[start : start + size])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Move:
+class Move(NamedTuple):
     """One action, carried out by the dynamics alone.
 
     Attributes:
         where: The level and the actions before, for messages.
+        where_after: The level and the actions, this one included.
         before: State before the action.
         action: The action, as the task writes it.
         after: State after it.
@@ -200,15 +179,11 @@ class Move:
     """
 
     where: str
+    where_after: str
     before: Any
     action: str
     after: Any
-    is_planned: bool = False
-
-    @property
-    def where_after(self) -> str:
-        """The level and the actions, this one included."""
-        return f"{self.where}, {self.action}" if " after " in self.where else f"{self.where} after {self.action}"
+    is_planned: bool
 
 
 def moves(world: AnyWorld, seed: int, plan: Sequence[Any], num_random: int) -> Iterator[Move]:
@@ -225,10 +200,10 @@ def moves(world: AnyWorld, seed: int, plan: Sequence[Any], num_random: int) -> I
     level = f"seed {seed} ({_shown(dynamics.dump(start))})"
 
     def move(before: Any, done: Sequence[str], action: Any, *, is_planned: bool = False) -> Move:
-        where = f"{level} after {', '.join(done)}" if done else level
         after, _ = dynamics.step(before, action, rng)
         written = _shown(task.write_action(action))
-        return Move(where=where, before=before, action=written, after=after, is_planned=is_planned)
+        where = f"{level} after {', '.join(done)}" if done else level
+        return Move(where, f"{level} after {', '.join([*done, written])}", before, written, after, is_planned)
 
     for is_planned, count in ((True, len(plan)), (False, num_random)):
         state, done = start, list[str]()
@@ -270,8 +245,7 @@ def _play(world: AnyWorld, seed: int, digest: hashlib.blake2b, planner: Planner)
             plan = tuple(world.task.sample_action(world.state, rng) for _ in range(world.max_actions_per_turn))
         picks = [plan[i] for i in rng.permutation(len(plan))[: world.max_actions_per_turn]]
         sensible = bool(picks) and rng.random() < 0.8
-        size = world.max_actions_per_turn if world.task.grammar.separator else 1
-        response = world.write_response(picks[:size]) if sensible else BAD_RESPONSES["unicode"]
+        response = world.write_response(picks[: actions_per_turn(world)]) if sensible else BAD_RESPONSES["unicode"]
         observation, reward, terminated, truncated, info = world.step(response)
         for part in (observation, reward, terminated, truncated, info):
             _absorb(digest, part)
@@ -328,7 +302,7 @@ def _rest_by_oracle(world: AnyWorld, planner: Planner) -> Iterator[str]:
     plan = planner.plan(world)
     if plan is None:
         rng = np.random.default_rng(0)
-        num_actions = world.max_turns * (world.max_actions_per_turn if world.task.grammar.separator else 1)
+        num_actions = world.max_turns * actions_per_turn(world)
         plan = tuple(world.task.sample_action(world.state, rng) for _ in range(num_actions))
     yield from oracle_responses(world, plan)
 

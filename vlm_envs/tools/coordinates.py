@@ -55,20 +55,17 @@ class Space(Protocol):
     @property
     def width(self) -> float:
         """Position of the right edge, in units of the space."""
-        ...
 
     @property
     def height(self) -> float:
         """Position of the lower edge."""
-        ...
 
     @property
     def unit(self) -> str:
         """What the numbers are, for messages."""
-        ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Pixels:
     """Pixels of a picture of known size."""
 
@@ -87,21 +84,21 @@ class _Pixels:
         return self._UNIT.format(self)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OriginalPixels(_Pixels):
     """Pixels of the picture as it is stored."""
 
     _UNIT = "pixels of the original {0.width} x {0.height} picture"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ShownPixels(_Pixels):
     """Pixels of the picture as the model was shown it, scaled to a budget."""
 
     _UNIT = "pixels of the {0.width} x {0.height} picture as shown"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Thousandths:
     """0 to 1000 along each axis (ARM-Thinker, Qwen-VL)."""
 
@@ -110,7 +107,7 @@ class Thousandths:
     unit: ClassVar[str] = "thousandths of the picture's sides"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Percents:
     """0 to 100 along each axis."""
 
@@ -169,6 +166,17 @@ class PixelRectangle:
     def height(self) -> int:
         """Rows."""
         return self.bottom - self.top
+
+    def overlap(self, other: PixelRectangle) -> PixelRectangle | None:
+        """Returns the pixels of both; None where there are none."""
+        left, top = max(self.left, other.left), max(self.top, other.top)
+        right, bottom = min(self.right, other.right), min(self.bottom, other.bottom)
+        return PixelRectangle(left, top, right, bottom) if left < right and top < bottom else None
+
+    def slices(self, origin: PixelRectangle | None = None) -> tuple[slice, slice]:
+        """Returns its rows and columns, counted from the top left corner of a rectangle around it or of the image."""
+        top, left = (origin.top, origin.left) if origin else (0, 0)
+        return slice(self.top - top, self.bottom - top), slice(self.left - left, self.right - left)
 
 
 def convert(box: Box[SpaceT], to: ToT) -> Box[ToT]:

@@ -78,14 +78,15 @@ class FileRoot:
 
     def has(self, name: str) -> bool:
         """Returns whether a name names a file, without the list of files that an error would take."""
-        with suppress(ToolError):
-            return (path := self._found(name)) is not None and path.is_file()
-        return False
+        return self._leads_to(name, Path.is_file)
 
     def has_folder(self, name: str) -> bool:
         """Returns whether a name names a folder."""
+        return self._leads_to(name, Path.is_dir)
+
+    def _leads_to(self, name: str, is_it: Callable[[Path], bool]) -> bool:
         with suppress(ToolError):
-            return (path := self._found(name)) is not None and path.is_dir()
+            return (path := self._found(name)) is not None and is_it(path)
         return False
 
     def read(self, name: str, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.data_files import BoundedCache
 from vlm_envs.tools.pdf_documents import PAGE_LONG_SIDE_PX, Document, DocumentStore, check_page_number
-from vlm_envs.tools.pictures import MAX_STITCHED_PIXELS, PADDING_PX, Picture, contact_sheet, sheet_grid, stitched_row
+from vlm_envs.tools.pictures import MAX_STITCHED_PIXELS, Picture, contact_sheet, sheet_grid, stitched_row
 from vlm_envs.tools.tool_arguments import WHOLE_NUMBER, Arguments, Field
 from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind, quoted, require_package
 from vlm_envs.tools.tool_memory import Memory
@@ -48,7 +48,6 @@ class Retriever(Protocol):
 
         A page may come more than once, where several of its passages match.
         """
-        ...
 
 
 def split_words(text: str) -> list[str]:
@@ -140,16 +139,17 @@ def _bm25_index(document: Document) -> Any:
     return index
 
 
+Vectors = npt.NDArray[np.float64]
+
+
 class PageEncoder(Protocol):
     """Vectors of pages and queries in one space, such as CLIP's; whoever has a model wraps it so."""
 
     def encode_pages(self, document: Document) -> npt.NDArray[np.float32]:
         """Returns float[num_pages, dimensions]."""
-        ...
 
     def encode_query(self, query: str) -> npt.NDArray[np.float32]:
         """Returns float[dimensions]."""
-        ...
 
 
 class DenseRetriever:
@@ -161,7 +161,7 @@ class DenseRetriever:
 
     def __init__(self, encoder: PageEncoder) -> None:
         self._encoder = encoder
-        self._indexes: BoundedCache[npt.NDArray[np.float64]] = BoundedCache(_MAX_INDEXES)
+        self._indexes: BoundedCache[Vectors] = BoundedCache(_MAX_INDEXES)
 
     def search(self, document: Document, query: str) -> list[int]:
         """Returns every page, the most similar first; of equals the earlier first.
@@ -176,14 +176,14 @@ class DenseRetriever:
         similarities = vectors @ _unit(query_vector[None])[0]
         return _ranked(similarities, above=-np.inf)
 
-    def _vectors(self, document: Document) -> npt.NDArray[np.float64]:
+    def _vectors(self, document: Document) -> Vectors:
         vectors = np.asarray(self._encoder.encode_pages(document), np.float64)
         if vectors.ndim != 2 or len(vectors) != document.num_pages:
             raise ConfigError(f"Expected vectors of shape ({document.num_pages}, dimensions); got {vectors.shape}.")
         return _unit(vectors)
 
 
-def _unit(vectors: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _unit(vectors: Vectors) -> Vectors:
     """Returns vectors[N, D] of length 1; those of length 0 stay."""
     if not np.isfinite(vectors).all():
         raise ConfigError("An encoder's vectors must be finite.")
@@ -191,7 +191,7 @@ def _unit(vectors: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0))
 
 
-def _ranked(scores: npt.NDArray[np.float64], *, above: float = 0.0) -> list[int]:
+def _ranked(scores: Vectors, *, above: float = 0.0) -> list[int]:
     """Returns page numbers by falling score, earlier pages first among equals, those above a score only."""
     order = np.argsort(-scores, kind="stable")
     return [int(index) + 1 for index in order if scores[index] > above]
@@ -205,20 +205,17 @@ class RetrievalSettings:
         retriever: Ranks pages.
         num_pages: Most pages one query shows (paper: 5).
         long_side_px: Longer side of a page (paper: 1120).
-        padding_px: Between pages (our choice).
         max_pixels: Budget of a stitched picture (our choice; the paper has one and does not say how much).
     """
 
     retriever: Retriever = field(default_factory=Bm25Retriever)
     num_pages: int = 5
     long_side_px: int = PAGE_LONG_SIDE_PX
-    padding_px: int = PADDING_PX
     max_pixels: int = MAX_STITCHED_PIXELS
 
     def __post_init__(self) -> None:
         for name in ("num_pages", "long_side_px", "max_pixels"):
             require_positive(name, getattr(self, name))
-        require_positive("padding_px", self.padding_px, minimum=0)
 
 
 _FileName = Annotated[str, Field(description="Name of the document.")]
@@ -251,7 +248,7 @@ def page_retrieval_by_query(store: DocumentStore, settings: RetrievalSettings | 
     Returns:
         The tool `doc_page_retrieval_by_query(filename, query)`.
     """
-    used = settings if settings is not None else RetrievalSettings()
+    used = settings or RetrievalSettings()
 
     def run(arguments: QueryArguments, memory: Memory) -> ToolOutput:
         document = store.document(arguments.filename)
@@ -264,7 +261,7 @@ def page_retrieval_by_query(store: DocumentStore, settings: RetrievalSettings | 
                 f"its number, 1 to {document.num_pages}.",
             )
         pages = [document.page_picture(number, used.long_side_px) for number in numbers]
-        row = stitched_row(pages, padding_px=used.padding_px, max_pixels=used.max_pixels)
+        row = stitched_row(pages, max_pixels=used.max_pixels)
         return ToolOutput(
             f"Pages of {document.name} that match best, from left to right: {', '.join(map(str, numbers))}. If they do "
             "not hold the answer, try other words.",
@@ -290,7 +287,7 @@ def page_retrieval_by_index(store: DocumentStore, settings: RetrievalSettings | 
     Returns:
         The tool `doc_page_retrieval_by_index(filename, image_idx)`.
     """
-    used = settings if settings is not None else RetrievalSettings()
+    used = settings or RetrievalSettings()
 
     def run(arguments: IndexArguments, memory: Memory) -> ToolOutput:
         document = store.document(arguments.filename)

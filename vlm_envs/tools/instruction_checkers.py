@@ -30,11 +30,11 @@ from vlm_envs.tools.text_profiles import (
 )
 from vlm_envs.tools.tool_arguments import (
     WHOLE_NUMBER,
+    AfterValidator,
     Arguments,
     BeforeValidator,
     Field,
     create_model,
-    field_validator,
     model_validator,
 )
 from vlm_envs.validation import did_you_mean
@@ -46,7 +46,7 @@ MAX_SHOWN_ITEMS = 5
 """Most items that a reason lists."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CheckOutcome:
     """The outcome of a check.
 
@@ -108,24 +108,27 @@ Range = tuple[Count, Count]
 Ranges = Annotated[tuple[Range, ...], Field(min_length=1, max_length=MAX_ITEMS), BeforeValidator(_as_tuple)]
 
 
-def _check_range(lower: int, upper: int) -> None:
-    """Refuses a range that no count lies in.
-
-    Raises:
-        ValueError: If the lower bound is above the upper one.
-    """
+def _in_order(bounds: Range) -> Range:
+    """Refuses a range that no count lies in."""
+    lower, upper = bounds
     if lower > upper:
         raise ValueError(f"the lower bound {lower} is above the upper bound {upper}; swap them")
+    return bounds
 
 
-def _check_visible(text: str) -> None:
-    """Refuses white space alone, which is stripped before anything is compared.
+def _all_in_order(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
+    return tuple(map(_in_order, ranges))
 
-    Raises:
-        ValueError: If there is nothing else.
-    """
+
+def _visible(text: str) -> str:
+    """Refuses white space alone, which is stripped before anything is compared."""
     if not text.strip():
         raise ValueError("white space alone cannot be looked for here; give letters or marks")
+    return text
+
+
+def _all_visible(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(_visible, texts))
 
 
 class NoArguments(Arguments):
@@ -140,21 +143,16 @@ class RangeArguments(Arguments):
 
     @model_validator(mode="after")
     def _bounds_in_order(self) -> Self:
-        _check_range(self.lower_bound, self.upper_bound)
+        _in_order((self.lower_bound, self.upper_bound))
         return self
 
 
 class RangesArguments(Arguments):
     """A range for each paragraph."""
 
-    ranges: Ranges = Field(description="One pair [smallest, largest] for each paragraph, in order.")
-
-    @field_validator("ranges")
-    @classmethod
-    def _bounds_in_order(cls, ranges: Ranges) -> Ranges:
-        for lower, upper in ranges:
-            _check_range(lower, upper)
-        return ranges
+    ranges: Annotated[Ranges, AfterValidator(_all_in_order)] = Field(
+        description="One pair [smallest, largest] for each paragraph, in order."
+    )
 
 
 class ForbiddenArguments(Arguments):
@@ -172,32 +170,21 @@ class ForbiddenListArguments(Arguments):
 class EdgeArguments(Arguments):
     """A beginning or an ending."""
 
-    substring: Substring = Field(description="The beginning or ending that is required.")
-
-    @field_validator("substring")
-    @classmethod
-    def _substring_visible(cls, substring: str) -> str:
-        _check_visible(substring)
-        return substring
+    substring: Annotated[Substring, AfterValidator(_visible)] = Field(
+        description="The beginning or ending that is required."
+    )
 
 
 class KeywordArguments(Arguments):
     """Keywords and how often they are mentioned, both bounds included."""
 
-    keywords: Strings = Field(description="The keywords to count.")
+    keywords: Annotated[Strings, AfterValidator(_all_visible)] = Field(description="The keywords to count.")
     lower_bound_times: Count = Field(description="Fewest mentions allowed.")
     upper_bound_times: Count = Field(description="Most mentions allowed.")
 
-    @field_validator("keywords")
-    @classmethod
-    def _keywords_visible(cls, keywords: Strings) -> Strings:
-        for keyword in keywords:
-            _check_visible(keyword)
-        return keywords
-
     @model_validator(mode="after")
     def _bounds_in_order(self) -> Self:
-        _check_range(self.lower_bound_times, self.upper_bound_times)
+        _in_order((self.lower_bound_times, self.upper_bound_times))
         return self
 
 
@@ -208,12 +195,6 @@ class PrecisionArguments(Arguments):
 
 
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
-
-
-def with_text_name(arguments: type[ArgumentsT]) -> type[ArgumentsT]:
-    """Returns a model of the same arguments and `response`, the name of the text to check, as tools take it."""
-    name = Field(min_length=1, max_length=MAX_NAME_CHARS, description="Name of the text to check, e.g. text_0.")
-    return create_model(f"{arguments.__name__}OfText", __base__=arguments, response=(str, name))
 
 
 MAX_TEXT_CHARS = 1_000_000
@@ -272,7 +253,9 @@ class Checker(Generic[ArgumentsT]):
     @cached_property
     def tool_arguments(self) -> type[ArgumentsT]:
         """Model of the tool's arguments: those of the check and `response`, the name of the text to check."""
-        return with_text_name(self.arguments)
+        name = Field(min_length=1, max_length=MAX_NAME_CHARS, description="Name of the text to check, e.g. text_0.")
+        model = self.arguments
+        return create_model(f"{model.__name__}OfText", __base__=model, response=(str, name))
 
 
 def _count(what: str, count: int, lower: int, upper: int) -> CheckOutcome:
@@ -539,7 +522,7 @@ def checker_named(name: str) -> Checker[Any]:
     return checker
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Constraint:
     """A check with its arguments: an immutable, hashable value.
 

@@ -11,39 +11,32 @@ and no other is for the caller to see; changes are drawn at random, so that anot
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from enum import Enum
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
 
-import numpy as np
+from numpy.random import Generator
 
-from vlm_envs.tools.instruction_checkers import Constraint
+from vlm_envs.tools.instruction_checkers import Constraint, Edge
 from vlm_envs.tools.text_profiles import Profile, numerals, paragraphs_of
+
+ItemT = TypeVar("ItemT")
 
 MAX_FILLERS = 4
 """Most phrases that a sentence is padded with."""
 
 
-class Level(Enum):
-    """What begins or ends alike."""
+Level = Literal["sentence", "paragraph", "response"]
+"""What begins or ends alike."""
 
-    SENTENCE = "sentence"
-    PARAGRAPH = "paragraph"
-    RESPONSE = "response"
-
-
-class NumberStyle(Enum):
-    """How the numbers of a draft are written."""
-
-    WORDS = "words"
-    WHOLE = "whole"
-    DECIMAL = "decimal"
-    PERCENTAGE = "percentage"
+NumberStyle = Literal["words", "whole", "decimal", "percentage"]
+"""How the numbers of a draft are written."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Topic:
     """What a text is about.
 
@@ -54,11 +47,19 @@ class Topic:
     """
 
     name: str
-    nouns: tuple[str, ...]
-    fillers: tuple[str, ...]
+    nouns: Sequence[str]
+    fillers: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
+class EdgeText:
+    """What units of a level begin or end with, with the mark, e.g. "Indeed," or " today."."""
+
+    text: str
+    level: Level
+
+
+@dataclass(frozen=True, kw_only=True)
 class Sentence:
     """A sentence without its beginning and ending.
 
@@ -66,53 +67,43 @@ class Sentence:
         clause: Subject, verb and object, in lower case.
         number: A phrase with a number, or empty.
         fillers: Phrases after it.
-        has_opening: Whether the draft's opening stands before it where its level says so.
-        has_closing: Whether the draft's closing stands after it where its level says so.
+        bare: The edges that it lacks although the draft's levels ask for them.
     """
 
     clause: str
     number: str = ""
     fillers: tuple[str, ...] = ()
-    has_opening: bool = True
-    has_closing: bool = True
+    bare: frozenset[Edge] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Draft:
     """A text in the making.
 
     Attributes:
         topic: What it is about.
         paragraphs: Sentences of each paragraph; none is empty.
-        opening: What begins the units of `opening_level`, e.g. "Indeed,"; empty for nothing.
-        opening_level: Which units begin so.
-        closing: What ends the units of `closing_level`, with the mark, e.g. " today." or "!"; empty for nothing.
-        closing_level: Which units end so.
+        edges: What its units begin or end with.
     """
 
     topic: Topic
     paragraphs: tuple[tuple[Sentence, ...], ...]
-    opening: str = ""
-    opening_level: Level = Level.SENTENCE
-    closing: str = ""
-    closing_level: Level = Level.SENTENCE
+    edges: Mapping[Edge, EdgeText] = field(default_factory=dict)
 
     @property
     def places(self) -> list[tuple[int, int]]:
         """Paragraph and position of every sentence, in order."""
         return [(row, column) for row, sentences in enumerate(self.paragraphs) for column in range(len(sentences))]
 
-    def opens(self, row: int, column: int) -> bool:
-        """Returns whether the opening's level asks for it at a sentence."""
-        first = {Level.SENTENCE: True, Level.PARAGRAPH: column == 0, Level.RESPONSE: row == column == 0}
-        return bool(self.opening) and first[self.opening_level]
-
-    def closes(self, row: int, column: int) -> bool:
-        """Returns whether the closing's level asks for it at a sentence."""
-        ends_paragraph = column == len(self.paragraphs[row]) - 1
-        ends_response = ends_paragraph and row == len(self.paragraphs) - 1
-        last = {Level.SENTENCE: True, Level.PARAGRAPH: ends_paragraph, Level.RESPONSE: ends_response}
-        return bool(self.closing) and last[self.closing_level]
+    def asks_for(self, edge: Edge, row: int, column: int) -> bool:
+        """Returns whether an edge's level asks for it at a sentence."""
+        if edge not in self.edges:
+            return False
+        first = edge == "begin"
+        of_paragraph = column == (0 if first else len(self.paragraphs[row]) - 1)
+        of_response = of_paragraph and row == (0 if first else len(self.paragraphs) - 1)
+        asked = {"sentence": True, "paragraph": of_paragraph, "response": of_response}
+        return asked[self.edges[edge].level]
 
     def with_sentence(self, row: int, column: int, sentence: Sentence) -> Draft:
         """Returns the draft with one sentence replaced."""
@@ -133,99 +124,67 @@ class Draft:
     def _sentence_text(self, row: int, column: int) -> str:
         sentence = self.paragraphs[row][column]
         body = " ".join(filter(None, (sentence.clause, sentence.number, *sentence.fillers)))
-        opened = self.opens(row, column) and sentence.has_opening
-        begun = f"{self.opening} {body}" if opened else body[0].upper() + body[1:]
-        closed = self.closes(row, column) and sentence.has_closing
-        return begun + (self.closing if closed else ".")
+        begins, ends = (self.asks_for(edge, row, column) and edge not in sentence.bare for edge in ("begin", "end"))
+        begun = f"{self.edges['begin'].text} {body}" if begins else body[0].upper() + body[1:]
+        return begun + (self.edges["end"].text if ends else ".")
 
 
-_ADJECTIVES = (
-    *("old", "small", "bright", "quiet", "wooden", "narrow", "heavy", "faded", "clean", "broad", "dark", "pale"),
-    *("green", "yellow", "dusty", "smooth", "rusty", "tall", "round", "plain"),
-)
-_VERBS = (
-    *("stands beside", "leans against", "rests near", "faces", "hides", "waits behind", "points towards", "touches"),
-    *("reflects", "surrounds", "stays close to", "casts a shadow on"),
-)
-_COMMON_FILLERS = (
-    *("in the soft light", "without any hurry", "for most of the day", "under a clear sky", "on the left side"),
-    *("on the right side", "as if by chance", "just out of reach", "in plain sight", "at the very edge"),
-)
-_TOPICS = (
-    Topic(
-        "a harbour",
-        ("boat", "rope", "lantern", "pier", "net", "anchor", "crane", "gull", "barrel", "sail", "buoy", "ladder"),
-        ("above the calm water", "between two moored ships", "along the stone quay"),
-    ),
-    Topic(
-        "a market",
-        ("basket", "stall", "awning", "scale", "crate", "melon", "bell", "cart", "banner", "jar", "sack", "bench"),
-        ("among the waiting customers", "beside the narrow lane", "across the busy square"),
-    ),
-    Topic(
-        "a workshop",
-        ("hammer", "lathe", "shelf", "stool", "lamp", "drawer", "plank", "wheel", "clock", "bucket", "vice", "chisel"),
-        ("over the crowded bench", "beneath the high window", "behind the heavy door"),
-    ),
-    Topic(
-        "a garden",
-        ("hedge", "fountain", "statue", "path", "gate", "pond", "rake", "arbour", "pot", "fence", "swing", "beehive"),
-        ("among the tall flowers", "near the mossy wall", "beyond the trimmed lawn"),
-    ),
-    Topic(
-        "a railway station",
-        ("train", "platform", "signal", "clock", "suitcase", "bench", "tunnel", "bridge", "poster", "trolley", "rail"),
-        ("beside the empty track", "under the iron roof", "past the ticket hall"),
-    ),
-)
-_NUMBER_WORDS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "twenty")
+_TEXTS = tomllib.loads(Path(__file__).with_name("instruction_texts.toml").read_text(encoding="utf-8"))
+_TOPICS = [Topic(**topic) for topic in _TEXTS["topics"]]
+_ADJECTIVES = _TEXTS["adjectives"]
+_VERBS = _TEXTS["verbs"]
+_NUMBER_WORDS = _TEXTS["number_words"]
+_COMMON_FILLERS = _TEXTS["fillers"]
+_OPENINGS = _TEXTS["openings"]
+_CLOSINGS = _TEXTS["closings"]
+_FORBIDDEN = _TEXTS["forbidden"]
 
 
-def draw_text(rng: np.random.Generator, texts: tuple[str, ...]) -> str:
-    """Returns one of several texts."""
-    return texts[int(rng.integers(len(texts)))]
+def pick(rng: Generator, items: Sequence[ItemT]) -> ItemT:
+    """Returns one of several items."""
+    return items[int(rng.integers(len(items)))]
 
 
-def draw_draft(rng: np.random.Generator) -> Draft:
+def draw_draft(rng: Generator) -> Draft:
     """Returns a draft of two to four paragraphs of two to four sentences, without numbers."""
-    topic = _TOPICS[int(rng.integers(len(_TOPICS)))]
+    topic = pick(rng, _TOPICS)
     paragraphs = tuple(
         tuple(draw_sentence(rng, topic) for _ in range(int(rng.integers(2, 5)))) for _ in range(int(rng.integers(2, 5)))
     )
     return Draft(topic=topic, paragraphs=paragraphs)
 
 
-def draw_sentence(rng: np.random.Generator, topic: Topic) -> Sentence:
+def draw_sentence(rng: Generator, topic: Topic) -> Sentence:
     """Returns a sentence about two different things of a topic."""
     first, second = rng.choice(len(topic.nouns), size=2, replace=False)
-    subject = f"the {draw_text(rng, _ADJECTIVES)} {topic.nouns[int(first)]}"
-    thing = f"the {draw_text(rng, _ADJECTIVES)} {topic.nouns[int(second)]}"
-    sentence = Sentence(clause=f"{subject} {draw_text(rng, _VERBS)} {thing}")
+    subject = f"the {pick(rng, _ADJECTIVES)} {topic.nouns[int(first)]}"
+    thing = f"the {pick(rng, _ADJECTIVES)} {topic.nouns[int(second)]}"
+    sentence = Sentence(clause=f"{subject} {pick(rng, _VERBS)} {thing}")
     for _ in range(int(rng.integers(0, 3))):
         sentence = padded(rng, topic, sentence)
     return sentence
 
 
-def padded(rng: np.random.Generator, topic: Topic, sentence: Sentence) -> Sentence:
+def padded(rng: Generator, topic: Topic, sentence: Sentence) -> Sentence:
     """Returns a sentence with one phrase more, of those it does not have; as it is if it has the most."""
     unused = tuple(filler for filler in (*_COMMON_FILLERS, *topic.fillers) if filler not in sentence.fillers)
     if len(sentence.fillers) >= MAX_FILLERS:
         return sentence
-    return replace(sentence, fillers=(*sentence.fillers, draw_text(rng, unused)))
+    return replace(sentence, fillers=(*sentence.fillers, pick(rng, unused)))
 
 
-def number_phrase(rng: np.random.Generator, style: NumberStyle, precision: int) -> str:
+def number_phrase(rng: Generator, style: NumberStyle, precision: int) -> str:
     """Returns a phrase with a number in a style; `precision` counts the decimals of the latter two."""
-    if style is NumberStyle.WORDS:
-        return f"about {draw_text(rng, _NUMBER_WORDS)} steps away"
-    if style is NumberStyle.WHOLE:
+    if style == "words":
+        return f"about {pick(rng, _NUMBER_WORDS)} steps away"
+    if style == "whole":
         return f"about {int(rng.integers(2, 100))} steps away"
     digits = "".join(str(int(digit)) for digit in rng.integers(0, 10, size=precision))
     number = f"{int(rng.integers(2, 80))}.{digits}"
-    return f"about {number} metres away" if style is NumberStyle.DECIMAL else f"across {number}% of the view"
+    return f"about {number} metres away" if style == "decimal" else f"across {number}% of the view"
 
 
-def with_numbers(rng: np.random.Generator, draft: Draft, style: NumberStyle, precision: int) -> Draft:
+def with_numbers(rng: Generator, draft: Draft, style: NumberStyle, precision: int) -> Draft:
     """Returns a draft in which two or three sentences have a number."""
     places = draft.places
     for index in rng.permutation(len(places))[: int(rng.integers(2, 4))]:
@@ -235,13 +194,8 @@ def with_numbers(rng: np.random.Generator, draft: Draft, style: NumberStyle, pre
     return draft
 
 
-Rng = np.random.Generator
-Disturb = Callable[[Rng, Draft, Constraint, bool], Draft]
+Disturb = Callable[[Generator, Draft, Constraint, bool], Draft]
 """A small change of a draft against a constraint; the flag says whether counts are to grow or to shrink."""
-
-_OPENINGS = ("Notice:", "Indeed,", "Looking closely,", "As you can see,", "Here,", "To begin with,")
-_CLOSINGS = (" today.", " as the picture shows.", " at this hour.", " once again.", "!")
-_FORBIDDEN = ("umbrella", "piano", "volcano", "dragon", "satellite", "penguin", "cactus", "trumpet")
 
 
 @dataclass(frozen=True)
@@ -256,25 +210,27 @@ class Plan:
         disturb_all: As `disturb`, of all paragraphs alike, where each is counted; None where that is no other thing.
     """
 
-    groups: frozenset[str]
-    arguments: Callable[[Rng, Draft, Profile], dict[str, Any]]
+    groups: tuple[str, ...]
+    arguments: Callable[[Generator, Draft, Profile], dict[str, Any]]
     disturb: Disturb
-    prepare: Callable[[Rng, Draft], Draft] = lambda rng, draft: draft
+    prepare: Callable[[Generator, Draft], Draft] = lambda rng, draft: draft
     disturb_all: Disturb | None = None
 
 
-def _around(rng: Rng, counts: list[int], slack: int, least: int = 1) -> tuple[int, int]:
+def _around(rng: Generator, counts: list[int], slack: int, least: int = 1) -> tuple[int, int]:
     """Returns a range that holds all counts, with up to `slack` more on either side."""
     return max(least, min(counts) - int(rng.integers(slack + 1))), max(counts) + int(rng.integers(slack + 1))
 
 
-def _draw_place(rng: Rng, draft: Draft) -> tuple[int, int, Sentence]:
-    """Returns a random sentence and where it stands."""
-    row, column = draft.places[int(rng.integers(len(draft.places)))]
+def _draw_place(
+    rng: Generator, draft: Draft, fits: Callable[[int, int], bool] = lambda row, column: True
+) -> tuple[int, int, Sentence]:
+    """Returns a random sentence that fits, and where it stands."""
+    row, column = pick(rng, [place for place in draft.places if fits(*place)])
     return row, column, draft.paragraphs[row][column]
 
 
-def _merge_or_split(rng: Rng, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
+def _merge_or_split(rng: Generator, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
     """Makes two paragraphs of one, or one of two neighbours."""
     row = int(rng.integers(len(draft.paragraphs)))
     sentences = draft.paragraphs[row]
@@ -286,7 +242,7 @@ def _merge_or_split(rng: Rng, draft: Draft, constraint: Constraint, grows: bool)
     return replace(draft, paragraphs=(*draft.paragraphs[:row], merged, *draft.paragraphs[row + 2 :]))
 
 
-def _add_or_drop(rng: Rng, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
+def _add_or_drop(rng: Generator, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
     """Adds a sentence or drops one, never the last of a paragraph."""
     row, column, _ = _draw_place(rng, draft)
     sentences = draft.paragraphs[row]
@@ -297,7 +253,7 @@ def _add_or_drop(rng: Rng, draft: Draft, constraint: Constraint, grows: bool) ->
     return draft.with_paragraph(row, (*sentences[:column], added, *sentences[column:]))
 
 
-def _add_or_drop_everywhere(rng: Rng, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
+def _add_or_drop_everywhere(rng: Generator, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
     """Adds a sentence to each paragraph or drops one of each, never the last."""
     changed = []
     for sentences in draft.paragraphs:
@@ -308,7 +264,7 @@ def _add_or_drop_everywhere(rng: Rng, draft: Draft, constraint: Constraint, grow
     return replace(draft, paragraphs=tuple(changed))
 
 
-def _pad_or_trim(rng: Rng, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
+def _pad_or_trim(rng: Generator, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
     """Gives three sentences a phrase more, or takes their phrases away."""
     for _ in range(3):
         row, column, sentence = _draw_place(rng, draft)
@@ -317,12 +273,12 @@ def _pad_or_trim(rng: Rng, draft: Draft, constraint: Constraint, grows: bool) ->
     return draft
 
 
-def _forbid_some(rng: Rng, draft: Draft, profile: Profile) -> dict[str, Any]:
+def _forbid_some(rng: Generator, draft: Draft, profile: Profile) -> dict[str, Any]:
     chosen = rng.choice(len(_FORBIDDEN), size=int(rng.integers(2, 4)), replace=False)
     return {"substrings": [_FORBIDDEN[int(index)] for index in chosen]}
 
 
-def _mention(rng: Rng, draft: Draft, word: str) -> Draft:
+def _mention(rng: Generator, draft: Draft, word: str) -> Draft:
     """Puts a phrase with a word in place of another phrase of a sentence, if it has one."""
     row, column, sentence = _draw_place(rng, draft)
     phrase = f"beside the {word}"
@@ -332,28 +288,24 @@ def _mention(rng: Rng, draft: Draft, word: str) -> Draft:
     return draft.with_sentence(row, column, replace(sentence, fillers=fillers))
 
 
-def _mention_forbidden(rng: Rng, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
+def _mention_forbidden(rng: Generator, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
     """Mentions one of the forbidden words."""
     substrings = getattr(constraint.arguments, "substrings", None) or (getattr(constraint.arguments, "substring", ""),)
-    return _mention(rng, draft, draw_text(rng, substrings))
+    return _mention(rng, draft, pick(rng, substrings))
 
 
-def _with_edge(begins: bool, level: Level, rng: Rng, draft: Draft) -> Draft:
-    if begins:
-        return replace(draft, opening=draw_text(rng, _OPENINGS), opening_level=level)
-    return replace(draft, closing=draw_text(rng, _CLOSINGS), closing_level=level)
+def _with_edge(edge: Edge, level: Level, rng: Generator, draft: Draft) -> Draft:
+    text = pick(rng, _OPENINGS if edge == "begin" else _CLOSINGS)
+    return replace(draft, edges={**draft.edges, edge: EdgeText(text, level)})
 
 
-def _drop_edge(begins: bool, rng: Rng, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
-    """Leaves the opening or the closing out once more."""
-    places = [place for place in draft.places if (draft.opens if begins else draft.closes)(*place)]
-    row, column = places[int(rng.integers(len(places)))]
-    sentence = draft.paragraphs[row][column]
-    dropped = replace(sentence, has_opening=False) if begins else replace(sentence, has_closing=False)
-    return draft.with_sentence(row, column, dropped)
+def _drop_edge(edge: Edge, rng: Generator, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
+    """Leaves the beginning or the ending out once more."""
+    row, column, sentence = _draw_place(rng, draft, partial(draft.asks_for, edge))
+    return draft.with_sentence(row, column, replace(sentence, bare=sentence.bare | {edge}))
 
 
-def _keywords(together: bool, rng: Rng, draft: Draft, profile: Profile) -> dict[str, Any]:
+def _keywords(together: bool, rng: Generator, draft: Draft, profile: Profile) -> dict[str, Any]:
     """Draws one to three things of the topic as keywords, and a range of their mentions."""
     nouns, text = draft.topic.nouns, draft.text()
     chosen = rng.choice(len(nouns), size=int(rng.integers(1, 4)), replace=False)
@@ -363,28 +315,29 @@ def _keywords(together: bool, rng: Rng, draft: Draft, profile: Profile) -> dict[
     return {"keywords": keywords, "lower_bound_times": lower, "upper_bound_times": upper}
 
 
-def _change_mentions(rng: Rng, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
+def _change_mentions(rng: Generator, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
     """Mentions a keyword once more, or calls one thing by another name."""
-    keyword = draw_text(rng, getattr(constraint.arguments, "keywords", ()))
+    keyword = pick(rng, getattr(constraint.arguments, "keywords", ()))
     if grows:
         return _mention(rng, draft, keyword)
-    places = [(row, column) for row, column in draft.places if keyword in draft.paragraphs[row][column].clause.split()]
-    if not places:
+
+    def mentions(row: int, column: int) -> bool:
+        return keyword in draft.paragraphs[row][column].clause.split()
+
+    if not any(mentions(*place) for place in draft.places):
         return draft
-    row, column = places[int(rng.integers(len(places)))]
-    sentence, other = draft.paragraphs[row][column], draw_text(rng, draft.topic.nouns)
+    row, column, sentence = _draw_place(rng, draft, mentions)
+    other = pick(rng, draft.topic.nouns)
     words = [other if word == keyword else word for word in sentence.clause.split()]
     return draft.with_sentence(row, column, replace(sentence, clause=" ".join(words)))
 
 
-def _rewrite_number(style: NumberStyle, rng: Rng, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
+def _rewrite_number(style: NumberStyle, rng: Generator, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
     """Writes one number in another style, or with one decimal more or less."""
-    places = [(row, column) for row, column in draft.places if draft.paragraphs[row][column].number]
-    row, column = places[int(rng.integers(len(places)))]
+    row, column, sentence = _draw_place(rng, draft, lambda row, column: bool(draft.paragraphs[row][column].number))
     precision = int(getattr(constraint.arguments, "precision", 1))
     other = precision + 1 if grows or precision == 1 else precision - 1
-    sentence = replace(draft.paragraphs[row][column], number=number_phrase(rng, style, other))
-    return draft.with_sentence(row, column, sentence)
+    return draft.with_sentence(row, column, replace(sentence, number=number_phrase(rng, style, other)))
 
 
 def _range_plan(
@@ -394,34 +347,40 @@ def _range_plan(
     disturb: Disturb,
     disturb_all: Disturb | None = None,
 ) -> Plan:
-    def arguments(rng: Rng, draft: Draft, profile: Profile) -> dict[str, Any]:
+    def arguments(rng: Generator, draft: Draft, profile: Profile) -> dict[str, Any]:
         lower, upper = _around(rng, measure(draft, profile), slack)
         return {"lower_bound": lower, "upper_bound": upper}
 
-    return Plan(frozenset({group}), arguments, disturb, disturb_all=disturb_all)
+    return Plan((group,), arguments, disturb, disturb_all=disturb_all)
 
 
-def _edge_plan(begins: bool, level: Level) -> Plan:
+def _edge_plan(edge: Edge, level: Level) -> Plan:
     return Plan(
-        frozenset({"beginnings" if begins else "endings"}),
-        lambda rng, draft, profile: {"substring": draft.opening if begins else draft.closing.strip()},
-        partial(_drop_edge, begins),
-        partial(_with_edge, begins, level),
+        (edge,),
+        lambda rng, draft, profile: {"substring": draft.edges[edge].text.strip()},
+        partial(_drop_edge, edge),
+        partial(_with_edge, edge, level),
     )
 
 
 def _number_plan(style: NumberStyle, other: NumberStyle, patterns: Callable[[Profile], re.Pattern[str]] | None) -> Plan:
     """Returns a plan that writes numbers in one style; the change is to another, or to other decimals of the same."""
 
-    def arguments(rng: Rng, draft: Draft, profile: Profile) -> dict[str, Any]:
+    def arguments(rng: Generator, draft: Draft, profile: Profile) -> dict[str, Any]:
         """Asks for the decimals that the draft's numbers have."""
         return {"precision": numerals(patterns(profile), draft.text())[0].num_decimals} if patterns else {}
 
-    def prepare(rng: Rng, draft: Draft) -> Draft:
+    def prepare(rng: Generator, draft: Draft) -> Draft:
         return with_numbers(rng, draft, style, int(rng.integers(1, 4)))
 
-    return Plan(frozenset({"numbers"}), arguments, partial(_rewrite_number, other), prepare)
+    return Plan(("numbers",), arguments, partial(_rewrite_number, other), prepare)
 
+
+_EDGE_LEVELS: Mapping[str, Level] = {
+    "each_sentence": "sentence",
+    "each_paragraph": "paragraph",
+    "whole_response": "response",
+}
 
 PLANS: dict[str, Plan] = {
     "check_whether_response_paragraph_number_in_range": _range_plan(
@@ -447,40 +406,32 @@ PLANS: dict[str, Plan] = {
         _pad_or_trim,
     ),
     "check_whether_each_paragraph_sentence_number_in_range_list": Plan(
-        frozenset({"sentences", "paragraphs"}),
+        ("sentences", "paragraphs"),
         lambda rng, draft, profile: {"ranges": [_around(rng, [len(part)], 1) for part in draft.paragraphs]},
         _add_or_drop,
     ),
     "check_whether_whole_response_not_contain_certain_substring": Plan(
-        frozenset({"absent"}),
-        lambda rng, draft, profile: {"substring": draw_text(rng, _FORBIDDEN)},
+        ("absent",),
+        lambda rng, draft, profile: {"substring": pick(rng, _FORBIDDEN)},
         _mention_forbidden,
     ),
-    "check_whether_whole_response_not_contain_certain_substrings": Plan(
-        frozenset({"absent"}), _forbid_some, _mention_forbidden
-    ),
+    "check_whether_whole_response_not_contain_certain_substrings": Plan(("absent",), _forbid_some, _mention_forbidden),
     **{
-        f"check_whether_{unit}_{edge}_with_certain_substring": _edge_plan(edge == "begin", level)
-        for unit, level in (
-            ("each_sentence", Level.SENTENCE),
-            ("each_paragraph", Level.PARAGRAPH),
-            ("whole_response", Level.RESPONSE),
-        )
-        for edge in ("begin", "end")
+        f"check_whether_{unit}_{edge}_with_certain_substring": _edge_plan(edge, level)
+        for unit, level in _EDGE_LEVELS.items()
+        for edge in get_args(Edge)
     },
     **{
         f"check_whether_{which}_keyword_in_list_mentioned_in_range": Plan(
-            frozenset({"keywords"}), partial(_keywords, which == "total"), _change_mentions
+            ("keywords",), partial(_keywords, which == "total"), _change_mentions
         )
         for which in ("each", "total")
     },
     "check_percentage_number_precision_in_response": _number_plan(
-        NumberStyle.PERCENTAGE, NumberStyle.PERCENTAGE, lambda profile: profile.percentages
+        "percentage", "percentage", lambda profile: profile.percentages
     ),
-    "check_number_precision_in_response": _number_plan(
-        NumberStyle.DECIMAL, NumberStyle.DECIMAL, lambda profile: profile.numbers
-    ),
-    "check_whether_has_no_arabic_number_in_response": _number_plan(NumberStyle.WORDS, NumberStyle.WHOLE, None),
+    "check_number_precision_in_response": _number_plan("decimal", "decimal", lambda profile: profile.numbers),
+    "check_whether_has_no_arabic_number_in_response": _number_plan("words", "whole", None),
 }
 """A plan for every check, by its name."""
 

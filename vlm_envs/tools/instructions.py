@@ -13,10 +13,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
+from numpy.random import Generator
 
 from vlm_envs.tools.instruction_checkers import CHECKERS, Checker, Constraint
-from vlm_envs.tools.instruction_texts import PLANS, Draft, NumberStyle, draw_draft, with_numbers
+from vlm_envs.tools.instruction_texts import PLANS, Draft, draw_draft, with_numbers
 from vlm_envs.tools.text_profiles import ARM, Profile, profile_named
 from vlm_envs.tools.tool_memory import Memory
 from vlm_envs.tools.tool_registry import Tool, ToolOutput
@@ -32,7 +32,7 @@ _NUMBERS_SHARE = 0.3
 """How often a draft has whole numbers that no constraint is about."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Instruction:
     """Constraints, and a draft that satisfies all of them.
 
@@ -53,7 +53,7 @@ class Instruction:
         task = f"Describe {self.draft.topic.name} as it is seen in a picture."
         return "\n".join((task, "Requirements:", *requirements))
 
-    def asking_anew(self, rng: np.random.Generator, draft: Draft, index: int) -> Instruction:
+    def asking_anew(self, rng: Generator, draft: Draft, index: int) -> Instruction:
         """Returns an instruction of another draft, of whose constraints one is drawn anew so that it satisfies that."""
         name = self.constraints[index].checker
         drawn = Constraint.of(name, **PLANS[name].arguments(rng, draft, self.profile))
@@ -70,7 +70,7 @@ class Instruction:
 
 
 def draw_instruction(
-    rng: np.random.Generator, profile: Profile, num_constraints: int, checks: Collection[str] = tuple(PLANS)
+    rng: Generator, profile: Profile, num_constraints: int, checks: Collection[str] = tuple(PLANS)
 ) -> Instruction | None:
     """Draws constraints that go together, and a draft that satisfies them. Equal generators give equal ones.
 
@@ -86,7 +86,7 @@ def draw_instruction(
     names = _draw_compatible(rng, num_constraints, checks)
     draft = draw_draft(rng)
     if not any("numbers" in PLANS[name].groups for name in names) and rng.random() < _NUMBERS_SHARE:
-        draft = with_numbers(rng, draft, NumberStyle.WHOLE, 0)
+        draft = with_numbers(rng, draft, "whole", 0)
     for name in names:
         draft = PLANS[name].prepare(rng, draft)
     constraints = tuple(Constraint.of(name, **PLANS[name].arguments(rng, draft, profile)) for name in names)
@@ -94,9 +94,7 @@ def draw_instruction(
     return None if instruction.failed(draft) else instruction
 
 
-def draw_broken(
-    rng: np.random.Generator, instruction: Instruction, violated: int, *, moves_all: bool = False
-) -> Draft | None:
+def draw_broken(rng: Generator, instruction: Instruction, violated: int, *, moves_all: bool = False) -> Draft | None:
     """Changes an instruction's draft until it fails one constraint and no other.
 
     Args:
@@ -123,16 +121,16 @@ def draw_broken(
     return None
 
 
-def _draw_compatible(rng: np.random.Generator, num_wanted: int, checks: Collection[str]) -> list[str]:
+def _draw_compatible(rng: Generator, num_wanted: int, checks: Collection[str]) -> list[str]:
     """Returns up to `num_wanted` of some checks that go together, in random order."""
     names = sorted(checks)
     chosen: list[str] = []
     taken: set[str] = set()
     for index in rng.permutation(len(names)):
         name = names[int(index)]
-        if len(chosen) < num_wanted and not PLANS[name].groups & taken:
+        if len(chosen) < num_wanted and taken.isdisjoint(PLANS[name].groups):
             chosen.append(name)
-            taken |= PLANS[name].groups
+            taken.update(PLANS[name].groups)
     return chosen
 
 

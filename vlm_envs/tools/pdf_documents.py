@@ -50,25 +50,20 @@ class Document(Protocol):
     @property
     def name(self) -> str:
         """What tools call it."""
-        ...
 
     @property
     def digest(self) -> str:
         """Hash of its content, equal for equal documents."""
-        ...
 
     @property
     def num_pages(self) -> int:
         """How many pages."""
-        ...
 
     def page_text(self, number: int) -> str:
         """Returns the text layer of a page; empty for a scan. A soft hyphen divides a word at the end of a line."""
-        ...
 
     def page_picture(self, number: int, long_side_px: int = PAGE_LONG_SIDE_PX) -> Picture:
         """Returns a page whose longer side is at most `long_side_px`."""
-        ...
 
 
 def check_page_number(document: Document, number: int) -> None:
@@ -285,7 +280,6 @@ class DocumentStore(Protocol):
 
     def names(self) -> list[str]:
         """Returns the names that exist, in order."""
-        ...
 
     def document(self, name: str) -> Document:
         """Returns a document.
@@ -293,7 +287,6 @@ class DocumentStore(Protocol):
         Raises:
             ToolError: `UNKNOWN_FILE` with the names that exist, or as opening the document raises.
         """
-        ...
 
 
 class DocumentShelf:
@@ -382,29 +375,19 @@ def annotation_texts(page: Any) -> list[str]:
     before the page is loaded, or no field is found. The caller holds PDFium's lock.
     """
     pdfium = import_module("pypdfium2.raw")
-    count = min(pdfium.FPDFPage_GetAnnotCount(page), MAX_ANNOTATIONS)
     texts = []
-    for index in range(count):
-        with _annotation(pdfium, page, index) as annotation:
-            texts.append(_text(pdfium, page.formenv, annotation))
+    for index in range(min(pdfium.FPDFPage_GetAnnotCount(page), MAX_ANNOTATIONS)):
+        if annotation := pdfium.FPDFPage_GetAnnot(page, index):
+            try:
+                texts.append(_text(pdfium, page.formenv, annotation))
+            finally:
+                pdfium.FPDFPage_CloseAnnot(annotation)
     return [text for text in texts if text.strip()]
-
-
-@contextmanager
-def _annotation(pdfium: Any, page: Any, index: int) -> Iterator[Any]:
-    annotation = pdfium.FPDFPage_GetAnnot(page, index)
-    try:
-        yield annotation
-    finally:
-        if annotation:
-            pdfium.FPDFPage_CloseAnnot(annotation)
 
 
 def _text(pdfium: Any, form: Any, annotation: Any) -> str:
     """Returns the text that an annotation shows, or nothing."""
-    if not annotation or pdfium.FPDFAnnot_GetFlags(annotation) & (
-        pdfium.FPDF_ANNOT_FLAG_HIDDEN | pdfium.FPDF_ANNOT_FLAG_NOVIEW
-    ):
+    if pdfium.FPDFAnnot_GetFlags(annotation) & (pdfium.FPDF_ANNOT_FLAG_HIDDEN | pdfium.FPDF_ANNOT_FLAG_NOVIEW):
         return ""
     if pdfium.FPDFAnnot_GetSubtype(annotation) == pdfium.FPDF_ANNOT_FREETEXT:
         return _string(lambda *room: pdfium.FPDFAnnot_GetStringValue(annotation, b"Contents", *room), pdfium)

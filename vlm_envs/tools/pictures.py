@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,25 +28,20 @@ class ImageRef(Protocol):
     @property
     def width(self) -> int:
         """Columns of the original."""
-        ...
 
     @property
     def height(self) -> int:
         """Rows of the original."""
-        ...
 
     @property
     def digest(self) -> str:
         """Names the content; equal for equal content, on every machine."""
-        ...
 
     def __hash__(self) -> int:
         """Returns a hash, the same for equal images."""
-        ...
 
     def picture(self) -> Picture:
         """Returns the pixels, the same at every call; implementations keep the last few they made."""
-        ...
 
 
 class Picture:
@@ -138,7 +133,7 @@ class Picture:
 
 def crop(picture: Picture, rectangle: PixelRectangle) -> Picture:
     """Returns the pixels of a rectangle inside a picture."""
-    return Picture(picture.pixels[rectangle.top : rectangle.bottom, rectangle.left : rectangle.right])
+    return Picture(picture.pixels[rectangle.slices()])
 
 
 def resized(picture: Picture, width: int, height: int, resample: Image.Resampling) -> Picture:
@@ -204,9 +199,7 @@ _CELL_ASPECT = math.sqrt(2)
 """Height by width of the cell of a contact sheet: that of A4."""
 
 
-def stitched_row(
-    pages: Sequence[Picture], *, padding_px: int = PADDING_PX, max_pixels: int = MAX_STITCHED_PIXELS
-) -> Picture:
+def stitched_row(pages: Sequence[Picture], *, max_pixels: int = MAX_STITCHED_PIXELS) -> Picture:
     """Returns pages side by side, their tops aligned, scaled down together to a pixel budget.
 
     Width is the sum of the pages' widths and the paddings between them, height the greatest of theirs (ARM-Thinker,
@@ -214,7 +207,6 @@ def stitched_row(
 
     Args:
         pages: Pages from left to right, at least one.
-        padding_px: Width of the ground between two.
         max_pixels: Budget; a larger row is scaled down with its shape kept.
 
     Returns:
@@ -226,12 +218,12 @@ def stitched_row(
     if not pages:
         raise ConfigError("A row needs at least one page.")
     pages = _within_canvas(pages)
-    width = sum(page.width for page in pages) + padding_px * (len(pages) - 1)
+    width = sum(page.width for page in pages) + PADDING_PX * (len(pages) - 1)
     canvas = np.full((max(page.height for page in pages), width, 3), _GROUND, np.uint8)
     left = 0
     for page in pages:
         canvas[: page.height, left : left + page.width] = page.pixels
-        left += page.width + padding_px
+        left += page.width + PADDING_PX
     return within_budget(Picture(canvas), max_pixels)
 
 
@@ -240,8 +232,11 @@ def _within_canvas(pages: Sequence[Picture]) -> Sequence[Picture]:
     needed = sum(page.width for page in pages) * max(page.height for page in pages)
     if needed <= _MAX_CANVAS_PIXELS:
         return pages
-    scale = math.sqrt(_MAX_CANVAS_PIXELS / needed)
-    return [within_long_side(page, max(1, math.floor(max(page.width, page.height) * scale))) for page in pages]
+    return [_scaled(page, math.sqrt(_MAX_CANVAS_PIXELS / needed)) for page in pages]
+
+
+def _scaled(page: Picture, scale: float) -> Picture:
+    return within_long_side(page, max(1, math.floor(max(page.width, page.height) * scale)))
 
 
 @dataclass(frozen=True)
@@ -291,10 +286,10 @@ def sheet_grid(num_pages: int, *, max_pixels: int = MAX_STITCHED_PIXELS) -> Shee
     """
     columns = math.ceil(math.sqrt(num_pages))
     rows = math.ceil(num_pages / columns)
-    grid = SheetGrid(columns, rows, _MAX_CELL_WIDTH_PX)
-    while grid.width > _MIN_CELL_WIDTH_PX and grid.num_pixels > max_pixels:
-        grid = replace(grid, width=grid.width - 1)
-    return grid
+    widths = range(_MAX_CELL_WIDTH_PX, _MIN_CELL_WIDTH_PX, -1)
+    grids = (SheetGrid(columns, rows, width) for width in widths)
+    smallest = SheetGrid(columns, rows, _MIN_CELL_WIDTH_PX)
+    return next((grid for grid in grids if grid.num_pixels <= max_pixels), smallest)
 
 
 def contact_sheet(pages: Sequence[Picture], *, max_pixels: int = MAX_STITCHED_PIXELS) -> Picture:
@@ -321,7 +316,8 @@ def contact_sheet(pages: Sequence[Picture], *, max_pixels: int = MAX_STITCHED_PI
         left, top = index % grid.columns * step_x + PADDING_PX // 2, index // grid.columns * step_y + PADDING_PX // 2
         middle = (left + grid.width // 2, top + grid.number_height // 2)
         draw.text(middle, str(index + 1), "black", font, anchor="mm")
-        thumbnail = _fitted(page, grid.width, grid.height)
+        scale = min(grid.width / page.width, grid.height / page.height, 1.0)
+        thumbnail = _scaled(page, scale)
         canvas.paste(thumbnail.image(), (left + (grid.width - thumbnail.width) // 2, top + grid.number_height))
     return within_budget(Picture.from_image(canvas), max_pixels)
 
@@ -349,9 +345,3 @@ def frame_sheet(frames: Sequence[Picture], captions: Sequence[str], *, columns: 
         draw.text((left + 2, top + head // 2), caption, "black", font, anchor="lm")
         canvas.paste(frame.image(), (left, top + head))
     return within_budget(Picture.from_image(canvas), MAX_STITCHED_PIXELS)
-
-
-def _fitted(page: Picture, width: int, height: int) -> Picture:
-    """Returns a page scaled down to fit its room."""
-    scale = min(width / page.width, height / page.height, 1.0)
-    return within_long_side(page, max(1, math.floor(max(page.width, page.height) * scale)))

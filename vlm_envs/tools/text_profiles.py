@@ -60,7 +60,7 @@ from vlm_envs.tools.tool_errors import require_package
 from vlm_envs.validation import require_choice
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Numeral:
     """A number in a text.
 

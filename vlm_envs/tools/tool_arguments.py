@@ -11,6 +11,7 @@ from vlm_envs.validation import did_you_mean
 
 try:
     from pydantic import (
+        AfterValidator,
         BaseModel,
         BeforeValidator,
         ConfigDict,
@@ -18,7 +19,6 @@ try:
         ValidationError,
         WithJsonSchema,
         create_model,
-        field_validator,
         model_validator,
     )
 except ImportError as error:
@@ -28,13 +28,13 @@ except ImportError as error:
 
 __all__ = [
     "WHOLE_NUMBER",
+    "AfterValidator",
     "Arguments",
     "BaseModel",
     "BeforeValidator",
     "Field",
     "WithJsonSchema",
     "create_model",
-    "field_validator",
     "json_schema",
     "model_validator",
     "read_arguments",

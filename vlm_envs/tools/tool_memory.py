@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Generic, TypeVar
 
 from vlm_envs.errors import ConfigError
@@ -35,7 +35,7 @@ def _check_new_name(name: str, taken: tuple[str, ...]) -> None:
         raise ConfigError(f"{name!r} is in the store already and nothing is ever replaced. Choose another name.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Store(Generic[ItemT]):
     """Items by name, in the order they came."""
 
@@ -61,7 +61,7 @@ class _Store(Generic[ItemT]):
         raise ToolError(kind, f"There is no {what} {quoted(name)}. {what.capitalize()}s that exist: {names}.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ImageStore(_Store[ImageRef]):
     """Images by name, in the order they came.
 
@@ -71,8 +71,9 @@ class ImageStore(_Store[ImageRef]):
         max_total_pixels: Most pixels of all images together.
     """
 
-    max_images: int = field(default=64, kw_only=True)
-    max_total_pixels: int = field(default=256_000_000, kw_only=True)
+    _: KW_ONLY
+    max_images: int = 64
+    max_total_pixels: int = 256_000_000
 
     @property
     def total_pixels(self) -> int:
@@ -128,7 +129,7 @@ class ImageStore(_Store[ImageRef]):
         return self.with_image(f"{_OBSERVATION}{number}", picture), f"{_OBSERVATION}{number}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TextStore(_Store[str]):
     """Texts by name, in the order they came: responses to be judged.
 
@@ -138,8 +139,9 @@ class TextStore(_Store[str]):
         max_total_chars: Most characters of all texts together.
     """
 
-    max_texts: int = field(default=64, kw_only=True)
-    max_total_chars: int = field(default=4_000_000, kw_only=True)
+    _: KW_ONLY
+    max_texts: int = 64
+    max_total_chars: int = 4_000_000
 
     def __getitem__(self, name: str) -> str:
         """Returns a text.
@@ -166,7 +168,7 @@ class TextStore(_Store[str]):
         return replace(self, items=(*self.items, (name, text)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Memory:
     """What tools can refer to by name.
 

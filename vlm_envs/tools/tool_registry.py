@@ -11,7 +11,8 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, NoReturn, TypeVar, cast
 
 from vlm_envs.errors import ConfigError
@@ -23,9 +24,10 @@ from vlm_envs.tools.tool_memory import Memory
 from vlm_envs.validation import did_you_mean
 
 ArgumentsT = TypeVar("ArgumentsT", bound=BaseModel)
+NumberT = TypeVar("NumberT", int, float)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ToolOutput:
     """What a tool's function returns when it succeeds.
 
@@ -38,7 +40,7 @@ class ToolOutput:
     images: tuple[Picture, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Tool(Generic[ArgumentsT]):
     """A tool.
 
@@ -60,7 +62,7 @@ class Tool(Generic[ArgumentsT]):
         return {"type": "function", "function": function}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ToolCall:
     """A call as the model wrote it, its arguments not yet checked."""
 
@@ -68,7 +70,7 @@ class ToolCall:
     arguments: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ToolResult:
     """What came of a call.
 
@@ -160,13 +162,10 @@ class ToolRegistry:
     """
 
     tools: tuple[Tool[Any], ...] = ()
-    _by_name: dict[str, Tool[Any]] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
-        by_name = {tool.name: tool for tool in self.tools}
-        if len(by_name) < len(self.tools):
-            raise ConfigError(f"Every tool needs a name of its own; got {[tool.name for tool in self.tools]}.")
-        object.__setattr__(self, "_by_name", by_name)
+        if len(set(self.names)) < len(self.tools):
+            raise ConfigError(f"Every tool needs a name of its own; got {list(self.names)}.")
 
     def __iter__(self) -> Iterator[Tool[Any]]:
         return iter(self.tools)
@@ -177,7 +176,7 @@ class ToolRegistry:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the tools."""
-        return tuple(self._by_name)
+        return tuple(tool.name for tool in self.tools)
 
     def with_tools(self, tools: Iterable[Tool[Any]]) -> ToolRegistry:
         """Returns a registry with more tools."""
@@ -201,10 +200,7 @@ class ToolRegistry:
         Returns:
             The result.
         """
-        call = parse_tool_call(text)
-        if isinstance(call, ToolError):
-            return _refusal(call, memory)
-        return self._carry_out(call.name, call.arguments, memory)
+        return self._carry_out(parse_tool_call(text), memory)
 
     def call(self, name: str, arguments: str, memory: Memory) -> ToolResult:
         """Carries out a call whose arguments are JSON text, as in OpenAI's API. Never raises for any text.
@@ -223,23 +219,26 @@ class ToolRegistry:
                 found = _JSON_TYPES[type(values)]
                 raise ToolError(ToolErrorKind.NOT_A_TOOL_CALL, f"Arguments are a JSON object; got a {found}.")
         except ToolError as error:
-            return _refusal(error, memory)
-        return self._carry_out(name, values, memory)
+            return self._carry_out(error, memory)
+        return self._carry_out(ToolCall(name, values), memory)
 
-    def _carry_out(self, name: str, values: dict[str, Any], memory: Memory) -> ToolResult:
-        """Checks the arguments, runs the tool and stores its images."""
+    def _carry_out(self, call: ToolCall | ToolError, memory: Memory) -> ToolResult:
+        """Checks the arguments, runs the tool and stores its images. Every error has one form."""
         try:
-            tool = self._by_name.get(name)
+            if isinstance(call, ToolError):
+                raise call
+            tool = next((tool for tool in self.tools if tool.name == call.name), None)
             if tool is None:
                 raise ToolError(
                     ToolErrorKind.UNKNOWN_TOOL,
-                    f"There is no tool {quoted(name)}.{did_you_mean(name[:100], self.names)} "
+                    f"There is no tool {quoted(call.name)}.{did_you_mean(call.name[:100], self.names)} "
                     f"Tools: {listed(list(self.names))}.",
                 )
-            output = tool.run(cast(Any, read_arguments(tool.name, tool.arguments, values)), memory)
+            output = tool.run(cast(Any, read_arguments(tool.name, tool.arguments, call.arguments)), memory)
             return _success(output, memory)
         except ToolError as error:
-            return _refusal(error, memory)
+            text = f"Error ({error.kind.value}): {error.message}"
+            return ToolResult(ok=False, text=text, error=error.kind, memory=memory)
 
 
 def _success(output: ToolOutput, memory: Memory) -> ToolResult:
@@ -253,18 +252,10 @@ def _success(output: ToolOutput, memory: Memory) -> ToolResult:
         store, name = store.with_observation(picture)
         names.append(name)
     sentence = f" Stored as {', '.join(names)}; tools can be called on it by that name." if names else ""
+    memory = replace(memory, imgs_map=store) if names else memory
     return ToolResult(
-        ok=True,
-        text=output.text + sentence,
-        images=output.images,
-        image_names=tuple(names),
-        memory=replace(memory, imgs_map=store) if names else memory,
+        ok=True, text=output.text + sentence, images=output.images, image_names=tuple(names), memory=memory
     )
-
-
-def _refusal(error: ToolError, memory: Memory) -> ToolResult:
-    """Returns the one form of every error."""
-    return ToolResult(ok=False, text=f"Error ({error.kind.value}): {error.message}", error=error.kind, memory=memory)
 
 
 MAX_JSON_CHARS = 20_000
@@ -298,8 +289,8 @@ def read_json(text: str) -> Any:
         value = json.loads(
             text,
             object_pairs_hook=_object,
-            parse_int=_integer,
-            parse_float=_number,
+            parse_int=partial(_number, int),
+            parse_float=partial(_number, float),
             parse_constant=_refuse_constant,
         )
         # Escapes can write half of a surrogate pair, which no text file, log or tokenizer could hold.
@@ -337,24 +328,15 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _integer(digits: str) -> int:
-    _check_length(digits)
-    return int(digits)
-
-
-def _number(digits: str) -> float:
-    _check_length(digits)
-    number = float(digits)
-    if not math.isfinite(number):
-        raise ToolError(ToolErrorKind.TOO_LARGE, f"The number {quoted(digits)} is too large.")
-    return number
-
-
-def _check_length(digits: str) -> None:
+def _number(make: type[NumberT], digits: str) -> NumberT:
     if len(digits) > MAX_NUMBER_CHARS:
         raise ToolError(
             ToolErrorKind.TOO_LARGE, f"A number has {len(digits)} characters, more than the {MAX_NUMBER_CHARS} allowed."
         )
+    number = make(digits)
+    if not math.isfinite(number):
+        raise ToolError(ToolErrorKind.TOO_LARGE, f"The number {quoted(digits)} is too large.")
+    return number
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -37,11 +37,9 @@ class Upscaler(Protocol):
     @property
     def factor(self) -> int:
         """How many times as wide and as high."""
-        ...
 
     def upscale(self, picture: Picture) -> Picture:
         """Returns a picture `factor` times as wide and as high. Never raises for any picture."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -102,10 +100,8 @@ class ZoomSettings:
     def __post_init__(self) -> None:
         require_positive("min_side_px", self.min_side_px)
         require_positive("max_aspect_ratio", self.max_aspect_ratio)
-        if self.upscale_below_px is not None:
-            require_positive("upscale_below_px", self.upscale_below_px, minimum=0)
-        if self.max_upscaled_pixels is not None:
-            require_positive("max_upscaled_pixels", self.max_upscaled_pixels)
+        require_positive("upscale_below_px", self.upscale_below_px or 0, minimum=0)
+        require_positive("max_upscaled_pixels", 1 if self.max_upscaled_pixels is None else self.max_upscaled_pixels)
 
     def is_enlarged(self, rectangle: PixelRectangle) -> bool:
         """Returns whether a region is enlarged once it is cut out."""
@@ -223,7 +219,7 @@ def image_zoom_in_tool(settings: ZoomSettings | None = None) -> Tool[ZoomArgumen
     Returns:
         The tool `image_zoom_in_tool(image, bbox_2d)`.
     """
-    used = settings if settings is not None else ZoomSettings()
+    used = settings or ZoomSettings()
 
     def run(arguments: ZoomArguments, memory: Memory) -> ToolOutput:
         picture = memory.imgs_map[arguments.image]

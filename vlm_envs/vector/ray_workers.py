@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
 import secrets
 import signal
 import site
@@ -21,9 +20,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
-import gymnasium as gym
-
-from vlm_envs.errors import ConfigError, EngineUnavailableError, WorkerError
+from vlm_envs.errors import EngineUnavailableError, WorkerError
 from vlm_envs.requirements import install_command
 from vlm_envs.vector.worker_pools import PipedPool, shares_of
 from vlm_envs.vector.workers import START_TIMEOUT_S, STOP_TIMEOUT_S, EnvFn, PipedWorker, named_environments, serve
@@ -158,18 +155,6 @@ def import_paths() -> str:
     return os.pathsep.join(path for path in dict.fromkeys(paths) if not path.startswith(installed))
 
 
-@dataclass(frozen=True)
-class PackedEnvFn:
-    """An environment function as it travels: what cannot be read where it arrives is told like any other failure."""
-
-    content: bytes
-
-    def __call__(self) -> gym.Env[Any, Any]:
-        """Returns a new environment."""
-        env_fn: EnvFn = pickle.loads(self.content)
-        return env_fn()
-
-
 class WorldActor:
     """Holds environments on whichever machine Ray chooses, and serves them over a socket as a process does over a pipe.
 
@@ -224,7 +209,7 @@ class RayWorker(PipedWorker):
         Raises:
             EngineUnavailableError: If there is no cluster any more.
         """
-        self._reset()
+        self._hang_up()
         self._ray = connected_ray()
         self._key, self._host = secrets.token_bytes(32), ""
         self._actor = self._ray.remote(WorldActor).options(**spread_over_machines(self.paths)).remote()
@@ -233,16 +218,14 @@ class RayWorker(PipedWorker):
 
     def stop(self, *, kill: bool = False) -> None:
         """Asks the actor to close its environments, unless it is to be killed, and ends it."""
-        ray, actor, served, pipe = self._ray, self._actor, self._served, self.pipe
-        self._actor = self._address = self._served = self.pipe = None
-        self.unanswered, self._queued = set(), {}
-        if pipe is not None:
-            pipe.close()
+        ray, actor, served, was_connected = self._ray, self._actor, self._served, self.pipe is not None
+        self._actor = self._address = self._served = None
+        self._hang_up()
         # Whoever has left the cluster has ended its actors; Ray would start another one to be asked
         if actor is None or not ray.is_initialized():
             return
         with suppress(Exception):  # an actor of a cluster that was left before
-            if pipe is not None and not kill:
+            if was_connected and not kill:
                 ray.wait([served], timeout=STOP_TIMEOUT_S)
             ray.kill(actor)
 
@@ -298,8 +281,8 @@ class RayWorker(PipedWorker):
         return f"The ray worker of {named_environments(self.env_fns)}" + (self._host and f" at {self._host}")
 
 
-class RayPool(PipedPool):
-    """Environments spread over actors, which survives the loss of any of them and of the machines they are on.
+def ray_pool(env_fns: Mapping[int, EnvFn], *, num_workers: int | None, timeout_s: float) -> PipedPool:
+    """Returns environments spread over actors, which survives the loss of any of them and of their machines.
 
     Actors are served by the loop that serves processes. Functions and arguments are pickled by Ray's cloudpickle, so
     lambdas and what a script itself defines may be sent, too.
@@ -315,27 +298,8 @@ class RayPool(PipedPool):
         WorkerError: If an actor cannot start.
         Exception: What making an environment raised.
     """
-
-    def __init__(self, env_fns: Mapping[int, EnvFn], *, num_workers: int | None, timeout_s: float) -> None:
-        ray = connected_ray()
-        dumps = ray.cloudpickle.dumps
-        packed = {index: _packed(index, env_fn, dumps) for index, env_fn in env_fns.items()}
-        num_workers = num_workers if num_workers is not None else int(ray.cluster_resources().get("CPU", 1))
-        paths = import_paths()
-        workers = [RayWorker(env_fns=share, paths=paths) for share in shares_of(packed, max(1, num_workers))]
-        super().__init__(workers, timeout_s=timeout_s, dumps=dumps)
-
-
-def _packed(index: int, env_fn: EnvFn, dumps: Any) -> PackedEnvFn:
-    """Returns an environment function as it is sent.
-
-    Raises:
-        ConfigError: If it cannot be.
-    """
-    try:
-        return PackedEnvFn(dumps(env_fn))
-    except Exception as error:  # an object's own `__reduce__` may raise anything
-        raise ConfigError(
-            f"Ray workers need environment functions that can be pickled; number {index}, {env_fn!r}, cannot: {error}. "
-            "Use functools.partial(vlm_envs.make, env_id, ...) with arguments that can be pickled, or workers='thread'."
-        ) from error
+    ray = connected_ray()
+    dumps, paths = ray.cloudpickle.dumps, import_paths()
+    num_workers = num_workers if num_workers is not None else int(ray.cluster_resources().get("CPU", 1))
+    shares = shares_of(env_fns, max(1, num_workers), dumps)
+    return PipedPool([RayWorker(env_fns=share, paths=paths) for share in shares], timeout_s=timeout_s, dumps=dumps)

@@ -11,11 +11,11 @@ import itertools
 import math
 import multiprocessing
 import os
-import pickle
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import connection
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from types import NoneType
 from typing import Any
 
@@ -26,7 +26,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from vlm_envs.errors import ConfigError, EpisodeOverError
 from vlm_envs.validation import require_choice, require_positive
-from vlm_envs.vector.ray_workers import RayPool
+from vlm_envs.vector.ray_workers import ray_pool
 from vlm_envs.vector.running_episodes import (
     CALLER_MISTAKES,
     Episodes,
@@ -38,7 +38,7 @@ from vlm_envs.vector.running_episodes import (
     reset_mask,
     reset_seeds,
 )
-from vlm_envs.vector.worker_pools import PipedPool, SerialPool, WorkerPool, shares_of
+from vlm_envs.vector.worker_pools import PipedPool, SerialPool, WorkerPool, run, shares_of
 from vlm_envs.vector.workers import Call, CallResult, EnvFn, LocalWorker
 
 Actions = Sequence[str | None]
@@ -115,21 +115,20 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         described = pool.describe()
         first = described[0]
         for index, other in sorted(described.items()):
-            for which in ("observation_space", "action_space"):
-                if getattr(other, which) != getattr(first, which):
-                    self.close()
-                    raise ConfigError(
-                        f"All worlds of a VectorWorld need the same {which}; number {index} has "
-                        f"{getattr(other, which)}, number 0 has {getattr(first, which)}."
-                    )
+            if other[:2] != first[:2]:
+                self.close()
+                raise ConfigError(
+                    f"All worlds of a VectorWorld need the same spaces; number {index} has {other[:2]}, number 0 has "
+                    f"{first[:2]}."
+                )
         self.metadata = {**first.metadata, "autoreset_mode": AutoresetMode.DISABLED}
         self.render_mode = first.render_mode
         self.single_observation_space, self.single_action_space = first.observation_space, first.action_space
         # Copies, because a space that stood N times in the tuple would be seeded N times
-        self.observation_space = gym.spaces.Tuple(
-            [copy.deepcopy(first.observation_space) for _ in range(self.num_envs)]
+        self.observation_space, self.action_space = (
+            gym.spaces.Tuple([copy.deepcopy(space) for _ in range(self.num_envs)])
+            for space in (first.observation_space, first.action_space)
         )
-        self.action_space = gym.spaces.Tuple([copy.deepcopy(first.action_space) for _ in range(self.num_envs)])
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -188,7 +187,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
             i = queue.pop(0)
             failed = {j: reply for j, reply in self._reset_some({i: calls[i]}).items() if j in calls}
             # Not for a world of its own each: whoever starts a worker waits for it, and it makes all its worlds
-            given_up |= {j: reply for j, reply in failed.items() if j == i or reply.never_started}
+            given_up |= {j: reply for j, reply in failed.items() if j == i or (reply.error is not None and reply.lost)}
             queue = [j for j in dict.fromkeys([*queue, *sorted(failed)]) if j not in given_up]
         for i, reply in given_up.items():
             self._episodes.leave_out(i, reply)
@@ -199,7 +198,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
     ) -> tuple[Flags, dict[int, Call]]:
         """Returns which worlds are to be reset, and how."""
         super().reset(seed=seed if isinstance(seed, int) else None)
-        world_options = self._own_options() | dict(options or {})
+        world_options = {**self._own_options, **(options or {})}
         mask = reset_mask(world_options.pop("reset_mask", None), self.num_envs)
         seeds, levels = reset_seeds(seed, self.num_envs), reset_levels(world_options.pop("levels", None), self.num_envs)
         self._episodes.require_started(~mask)
@@ -208,6 +207,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
             for i in np.flatnonzero(mask).tolist()
         }
 
+    @property
     def _own_options(self) -> dict[str, Any]:
         return {"optimal_actions": True} if self.counts_optimal_actions else {}
 
@@ -215,7 +215,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         """Resets some worlds and returns the replies that tell of a failure, in whichever worlds."""
         failed: dict[int, CallResult] = {}
         for i, reply in sorted(self._run(calls).items()):
-            if reply.error is not None or reply.lost is not None:
+            if reply.failed:
                 failed[i] = reply
                 self._episodes.end(i, reply)
             elif i in calls:
@@ -258,7 +258,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         """
         pool, levels = self._open_pool(), levels or {}
         self._resetting |= seeds.keys()
-        options = {i: _with_level(self._own_options(), levels.get(i)) or None for i in seeds}
+        options = {i: _with_level(self._own_options, levels.get(i)) or None for i in seeds}
         pool.send({i: Call("reset", (), {"seed": seed, "options": options[i]}) for i, seed in seeds.items()})
 
     def send(self, actions: Mapping[int, str]) -> None:
@@ -296,20 +296,18 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         }
         started = self._resetting & replies.keys()
         self._resetting -= started
-        steps = {
-            i: self._episodes.step(i, self._begin(i, reply) if i in started else self._take(i, reply))
-            for i, reply in replies.items()
-        }
+        steps = {}
+        for i, reply in replies.items():
+            if i not in started:
+                steps[i] = self._episodes.step(i, self._take(i, reply))
+                continue
+            if reply.failed:
+                self._episodes.leave_out(i, reply)
+            else:
+                self._episodes.start(i, reply)
+            steps[i] = self._episodes.step(i, 0.0)
         _raise_mistakes(replies)
         return steps
-
-    def _begin(self, i: int, reply: CallResult) -> float:
-        """Starts a world's episode, or leaves it out where its reset failed; there is no reward."""
-        if reply.error is None and reply.lost is None:
-            self._episodes.start(i, reply)
-        else:
-            self._episodes.leave_out(i, reply)
-        return 0.0
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -335,7 +333,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
 
     def _run(self, calls: Mapping[int, Call]) -> dict[int, CallResult]:
         self._resetting.clear()
-        return self._open_pool().run(calls)
+        return run(self._open_pool(), calls)
 
     def _open_pool(self) -> WorkerPool:
         if self.closed or self._pool is None:
@@ -433,12 +431,8 @@ class JoinedWorlds:
 
     def __init__(self, vectors: Sequence[VectorWorld]) -> None:
         self._vectors = list(vectors)
-        self._first = [0, *itertools.accumulate(vector.num_envs for vector in vectors)]
-
-    @property
-    def num_envs(self) -> int:
-        """How many worlds there are."""
-        return self._first[-1]
+        *firsts, self.num_envs = itertools.accumulate((vector.num_envs for vector in vectors), initial=0)
+        self._numbered = list(zip(firsts, vectors, strict=True))
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -447,23 +441,21 @@ class JoinedWorlds:
 
     def send_resets(self, seeds: Mapping[int, int | None], *, levels: Mapping[int, str | None] | None = None) -> None:
         """Begins to start an episode in some worlds, as `VectorWorld.send_resets`."""
-        for vector, own in self._shares(seeds):
-            vector.send_resets(own(seeds), levels=own(levels or {}))
+        for first, vector in self._numbered:
+            if own := _own(seeds, first, vector):
+                vector.send_resets(own, levels=_own(levels or {}, first, vector))
 
     def send(self, actions: Mapping[int, str]) -> None:
         """Begins a step of some worlds, as `VectorWorld.send`."""
-        for vector, own in self._shares(actions):
-            vector.send(own(actions))
+        for first, vector in self._numbered:
+            if own := _own(actions, first, vector):
+                vector.send(own)
 
     def recv(self, timeout_s: float | None = None) -> dict[int, Step]:
         """Returns the steps and resets that are done, of whichever vector, as `VectorWorld.recv`."""
         until = math.inf if timeout_s is None else time.monotonic() + timeout_s
         while True:
-            done = {
-                first + i: step
-                for first, vector in zip(self._first, self._vectors, strict=False)
-                for i, step in vector.recv(0.0).items()
-            }
+            done = {first + i: step for first, vector in self._numbered for i, step in vector.recv(0.0).items()}
             pipes = [pipe for vector in self._vectors for pipe in vector.awaited]
             left_s = until - time.monotonic()
             if done or not pipes or left_s <= 0:
@@ -482,15 +474,14 @@ class JoinedWorlds:
         """
         observations: list[Any] = []
         infos: list[dict[str, Any]] = []
-        for first, vector in zip(self._first, self._vectors, strict=False):
+        for first, vector in self._numbered:
             own = slice(first, first + vector.num_envs)
-            shared = {name: value for name, value in options.items() if name not in ("reset_mask", "levels")}
-            if "reset_mask" in options and not any(options["reset_mask"][own]):
+            of_each = {name: options[name][own] for name in ("reset_mask", "levels") if options.get(name) is not None}
+            if not any(of_each.get("reset_mask", (True,))):
                 observations.extend([None] * vector.num_envs)
                 infos.extend({} for _ in range(vector.num_envs))
                 continue
-            of_each = {name: options[name][own] for name in ("reset_mask", "levels") if options.get(name) is not None}
-            shown, told = vector.try_reset(seed=seed[own], options={**shared, **of_each})
+            shown, told = vector.try_reset(seed=seed[own], options={**options, **of_each})
             observations.extend(shown)
             infos.extend(told["env"])
         return tuple(observations), {"env": infos}
@@ -500,22 +491,10 @@ class JoinedWorlds:
         for vector in self._vectors:
             vector.cancel()
 
-    def _shares(self, asked: Mapping[int, Any]) -> Iterator[tuple[VectorWorld, _Own]]:
-        """Yields the vectors that have any of these worlds, and what finds theirs by their own numbers."""
-        for first, vector in zip(self._first, self._vectors, strict=False):
-            own = _Own(first, vector.num_envs)
-            if own(asked):
-                yield vector, own
 
-
-class _Own:
-    """What finds, of something by number of the world, what is a vector's."""
-
-    def __init__(self, first: int, num_envs: int) -> None:
-        self._first, self._num_envs = first, num_envs
-
-    def __call__(self, given: Mapping[int, Any]) -> dict[int, Any]:
-        return {i - self._first: each for i, each in given.items() if 0 <= i - self._first < self._num_envs}
+def _own(given: Mapping[int, Any], first: int, vector: VectorWorld) -> dict[int, Any]:
+    """Returns what belongs to a vector's worlds by their own numbers, of something by number of the joined worlds."""
+    return {i - first: value for i, value in given.items() if 0 <= i - first < vector.num_envs}
 
 
 LOCAL_KINDS = ("serial", "thread", "process")
@@ -547,22 +526,9 @@ def make_pool(
     if workers == "serial":
         return SerialPool(env_fns)
     if workers == "ray":
-        return RayPool(env_fns, num_workers=num_workers, timeout_s=timeout_s)
-    if workers == "process":
-        _require_picklable(env_fns)
-    shares = shares_of(env_fns, num_workers if num_workers is not None else os.cpu_count() or 1)
+        return ray_pool(env_fns, num_workers=num_workers, timeout_s=timeout_s)
+    dumps = ForkingPickler.dumps if workers == "process" else None
+    shares = shares_of(env_fns, num_workers if num_workers is not None else os.cpu_count() or 1, dumps)
     return PipedPool(
         [LocalWorker(env_fns=share, kind=workers, start_method=start_method) for share in shares], timeout_s=timeout_s
     )
-
-
-def _require_picklable(env_fns: Mapping[int, EnvFn]) -> None:
-    for index, env_fn in env_fns.items():
-        try:
-            pickle.dumps(env_fn)
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise ConfigError(
-                f"Process workers need environment functions that can be pickled; number {index}, "
-                f"{env_fn!r}, cannot: {error}. Use functools.partial(vlm_envs.make, env_id, ...) or a "
-                "function defined at the top of a module, not a lambda; or workers='thread'."
-            ) from error

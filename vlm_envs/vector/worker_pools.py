@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,74 +15,22 @@ from multiprocessing import connection
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 
-from vlm_envs.vector.workers import Call, CallResult, Dumps, EnvDescription, EnvFn, EnvGroup, PipedWorker, pack_calls
+from vlm_envs.vector.workers import (
+    Call,
+    CallResult,
+    Dumps,
+    EnvDescription,
+    EnvFn,
+    EnvGroup,
+    PackedEnvFn,
+    PipedWorker,
+    pack,
+)
 
 _logger = logging.getLogger(__name__)
 
 
-class WorkerPool(ABC):
-    """All environments of a batch, addressed by index."""
-
-    @abstractmethod
-    def describe(self) -> dict[int, EnvDescription]:
-        """Returns the description of each environment."""
-
-    @abstractmethod
-    def send(self, calls: Mapping[int, Call]) -> None:
-        """Begins one call per given index, without waiting; an environment has one call under way at most.
-
-        Raises:
-            ConfigError: If a call cannot be pickled; none is begun then.
-        """
-
-    @abstractmethod
-    def recv(self, timeout_s: float | None = None) -> dict[int, CallResult]:
-        """Returns the replies that are there, at least one where a call is under way.
-
-        Args:
-            timeout_s: Longest time to wait for the first, in seconds; None for as long as it takes.
-
-        Returns:
-            Replies by index, and one for every other environment lost on the way; none if the time is over.
-        """
-
-    @property
-    @abstractmethod
-    def awaited(self) -> list[Connection]:
-        """Where replies of calls under way will show; empty where `recv` itself carries them out."""
-
-    @abstractmethod
-    def cancel(self) -> None:
-        """Gives up the calls under way; environments whose worker cannot be stopped in one are made anew."""
-
-    def run(self, calls: Mapping[int, Call]) -> dict[int, CallResult]:
-        """Carries out one call per given index; of calls begun before, nothing is left.
-
-        Returns:
-            A reply for every index in `calls`, and one for every other environment lost on the way.
-
-        Raises:
-            ConfigError: If a call cannot be pickled; none is carried out then.
-        """
-        self.cancel()
-        replies: dict[int, CallResult] = {}
-        try:
-            self.send(calls)
-            while received := self.recv():
-                for index, reply in received.items():
-                    had = replies.get(index)
-                    replies[index] = reply if had is None else replace(had, lost=reply.lost)
-        except BaseException:
-            self.cancel()
-            raise
-        return replies
-
-    @abstractmethod
-    def close(self) -> None:
-        """Closes environments and workers; closing twice does no harm."""
-
-
-class SerialPool(WorkerPool):
+class SerialPool:
     """One environment after the other in the caller's thread; nothing can time out."""
 
     def __init__(self, env_fns: Mapping[int, EnvFn]) -> None:
@@ -117,7 +64,7 @@ class SerialPool(WorkerPool):
         self._group.close()
 
 
-class PipedPool(WorkerPool):
+class PipedPool:
     """Environments spread over workers behind pipes, which survives the loss of any of them.
 
     Args:
@@ -150,14 +97,15 @@ class PipedPool(WorkerPool):
         return {index: described for worker in self._workers for index, described in worker.ready().items()}
 
     def send(self, calls: Mapping[int, Call]) -> None:
-        """Begins all shares at the same time, each in order; lost workers are started anew.
+        """Begins one call per given index, without waiting; an environment has one call under way at most.
 
-        A worker that cannot be started anew is tried again with the next call; until then its environments are lost.
+        Lost workers are restarted. One that cannot be is tried again with the next call; until then its environments
+        are lost.
 
         Raises:
             ConfigError: If a call cannot be pickled; none is carried out then.
         """
-        packed = pack_calls(calls, self._dumps)
+        packed = pack(calls, "call", self._dumps)
         ready: list[tuple[PipedWorker, dict[int, bytes]]] = []
         for worker in self._workers:
             share = {i: packed[i] for i in worker.env_fns if i in packed}
@@ -169,7 +117,14 @@ class PipedPool(WorkerPool):
             worker.send(share, self._timeout_s)
 
     def recv(self, timeout_s: float | None = None) -> dict[int, CallResult]:
-        """Returns the replies that are there; a lost worker gives one for each of its environments."""
+        """Returns the replies that are there, at least one if a call is under way.
+
+        Args:
+            timeout_s: Longest time to wait for the first, in seconds; None for as long as it takes.
+
+        Returns:
+            Replies by index, and one for every other environment lost on the way; none if the time is over.
+        """
         replies, self._absent = self._absent, {}
         until = math.inf if timeout_s is None else time.monotonic() + timeout_s
         while not replies and (waiting := {each.pipe: each for each in self._workers if each.unanswered}):
@@ -218,9 +173,35 @@ class PipedPool(WorkerPool):
                 worker.stop(kill=True)
 
     def close(self) -> None:
-        """Ends every worker."""
+        """Ends every worker; closing twice does no harm."""
         for worker in self._workers:
             worker.stop()
+
+
+WorkerPool = SerialPool | PipedPool
+
+
+def run(pool: WorkerPool, calls: Mapping[int, Call]) -> dict[int, CallResult]:
+    """Carries out one call per given index; of calls begun before, nothing is left.
+
+    Returns:
+        A reply for every index in `calls`, and one for every other environment lost on the way.
+
+    Raises:
+        ConfigError: If a call cannot be pickled; none is carried out then.
+    """
+    pool.cancel()
+    replies: dict[int, CallResult] = {}
+    try:
+        pool.send(calls)
+        while received := pool.recv():
+            for index, reply in received.items():
+                had = replies.get(index)
+                replies[index] = reply if had is None else replace(had, lost=reply.lost)
+    except BaseException:
+        pool.cancel()
+        raise
+    return replies
 
 
 def _not_there(worker: PipedWorker) -> dict[int, CallResult]:
@@ -234,8 +215,15 @@ def _not_there(worker: PipedWorker) -> dict[int, CallResult]:
     return {}
 
 
-def shares_of(env_fns: Mapping[int, EnvFn], num_workers: int) -> list[dict[int, EnvFn]]:
-    """Returns what each of at most that many workers serves: environment i goes to worker i mod `num_workers`."""
+def shares_of(env_fns: Mapping[int, EnvFn], num_workers: int, dumps: Dumps | None = None) -> list[dict[int, EnvFn]]:
+    """Returns what each of at most that many workers serves: environment i goes to worker i mod `num_workers`.
+
+    Raises:
+        ConfigError: If functions are to be pickled, and one cannot be.
+    """
+    if dumps is not None:
+        packed = pack(env_fns, "environment function", dumps)
+        env_fns = {index: PackedEnvFn(content) for index, content in packed.items()}
     shares: list[dict[int, EnvFn]] = [{} for _ in range(min(num_workers, len(env_fns)))]
     for position, (index, env_fn) in enumerate(env_fns.items()):
         shares[position % len(shares)][index] = env_fn

@@ -9,6 +9,7 @@ import logging
 import multiprocessing
 import os
 import pickle
+import reprlib
 import signal
 import threading
 import time
@@ -20,7 +21,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 from multiprocessing.util import register_after_fork
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 
@@ -42,31 +43,43 @@ class Call(NamedTuple):
     function: Callable[[Any], Any] | None = None
 
 
-def pack_calls(calls: Mapping[int, Call], dumps: Dumps = ForkingPickler.dumps) -> dict[int, bytes]:
-    """Returns calls as they are sent, one by one, so that one that cannot be read in the worker spoils no other.
+@dataclass(frozen=True)
+class PackedEnvFn:
+    """An environment function as it travels; one that cannot be unpickled on arrival fails like any other."""
+
+    content: bytes
+
+    def __call__(self) -> gym.Env[Any, Any]:
+        """Returns a new environment."""
+        env_fn: EnvFn = pickle.loads(self.content)
+        return env_fn()
+
+
+def pack(values: Mapping[int, Any], what: str, dumps: Dumps) -> dict[int, bytes]:
+    """Pickles what goes to workers, one by one, so that one that cannot be read there spoils no other.
 
     Args:
-        calls: By index of their environment.
+        values: By index of their environment.
+        what: What they are, for messages.
         dumps: What pickles them.
 
     Raises:
-        ConfigError: If a call cannot be pickled; nothing has been sent then.
+        ConfigError: If one cannot be pickled; nothing has been sent then.
     """
     packed = {}
-    for index, call in calls.items():
+    for index, value in values.items():
         try:
-            packed[index] = bytes(dumps(call))
+            packed[index] = bytes(dumps(value))
         except Exception as error:  # an object's own `__reduce__` may raise anything
-            what = "function" if call.function is not None else f"call of {call.name!r}"
             raise ConfigError(
-                f"The {what} for environment {index} cannot be sent to its worker: {type(error).__name__}: {error}. "
-                "Use a function defined at the top of a module and arguments that can be pickled, or workers='serial'."
+                f"The {what} of environment {index} cannot be sent to its worker: {type(error).__name__}: {error}. "
+                "Use functions defined at the top of a module, such as functools.partial(vlm_envs.make, env_id, ...), "
+                "with arguments that can be pickled, or workers='thread' or 'serial'."
             ) from error
     return packed
 
 
-@dataclass(frozen=True, kw_only=True)
-class EnvDescription:
+class EnvDescription(NamedTuple):
     """What the owner of the workers knows of an environment without holding it."""
 
     observation_space: gym.Space[Any]
@@ -93,9 +106,9 @@ class CallResult:
     lost: str | None = None
 
     @property
-    def never_started(self) -> bool:
-        """Whether there was no worker that could have been called: what started it failed, or hung."""
-        return self.lost is not None and self.error is not None
+    def failed(self) -> bool:
+        """Whether the call raised, or the environment was lost."""
+        return self.error is not None or self.lost is not None
 
     def unwrap(self) -> Any:
         """Returns the value, or raises what came instead of it.
@@ -130,12 +143,7 @@ class EnvGroup:
     def describe(self) -> dict[int, EnvDescription]:
         """Returns the description of each environment."""
         return {
-            index: EnvDescription(
-                observation_space=env.observation_space,
-                action_space=env.action_space,
-                metadata=dict(env.metadata),
-                render_mode=env.render_mode,
-            )
+            index: EnvDescription(env.observation_space, env.action_space, dict(env.metadata), env.render_mode)
             for index, env in self._envs.items()
         }
 
@@ -192,7 +200,7 @@ def _send(pipe: Connection, index: int, reply: CallResult, dumps: Dumps) -> None
 def serve(pipe: Connection, env_fns: Mapping[int, EnvFn], dumps: Dumps = ForkingPickler.dumps) -> None:
     """Serves environments over a pipe until it is closed; runs in the worker.
 
-    The pipe first gives the descriptions (index -1), then takes what `pack_calls` makes and gives `(index, CallResult)`
+    The pipe first gives the descriptions (index -1), then takes packed calls and gives `(index, CallResult)`
     each, pickled by `dumps`.
     """
     try:
@@ -220,15 +228,10 @@ START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 2.0
 """How long a worker that is asked to stop may take to close its environments."""
 
-_NUM_NAMED = 6
-
 
 def named_environments(indices: Iterable[int]) -> str:
-    """Returns what messages call the environments of a worker: all of them if they are few, else the first and last."""
-    ordered = sorted(indices)
-    if len(ordered) <= _NUM_NAMED:
-        return f"environments {ordered}"
-    return f"{len(ordered)} environments ({ordered[0]}, {ordered[1]} to {ordered[-1]})"
+    """Returns what messages call the environments of a worker: all of them if they are few, else the first."""
+    return f"environments {reprlib.repr(sorted(indices))}"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -265,9 +268,11 @@ class PipedWorker(ABC):
             WorkerError: If the worker cannot be reached.
         """
 
-    def _reset(self) -> None:
-        """Forgets what the worker before said."""
-        self._descriptions = None
+    def _hang_up(self) -> None:
+        """Closes the pipe, and forgets what was said over it."""
+        if self.pipe is not None:
+            self.pipe.close()
+        self.pipe = self._descriptions = None
         self.unanswered, self._queued = set(), {}
 
     def ready(self) -> dict[int, EnvDescription]:
@@ -286,7 +291,10 @@ class PipedWorker(ABC):
             described: CallResult = self.pipe.recv()[1]
         except (EOFError, OSError) as error:
             self.stop(kill=True)
-            raise WorkerError(f"{self} died while it made its environments. {self._likely_remedy()}") from error
+            raise WorkerError(
+                f"{self} died while it made its environments. Look after the world's engine and the machine's memory; "
+                "a script that starts processes needs an `if __name__ == '__main__':` guard."
+            ) from error
         except Exception:
             self.stop(kill=True)
             raise
@@ -295,10 +303,6 @@ class PipedWorker(ABC):
         self._descriptions = described.unwrap()
         assert self._descriptions is not None
         return self._descriptions
-
-    def _likely_remedy(self) -> str:
-        """Returns what to look after when a worker dies before it has made its environments."""
-        return "Look after the world's engine and the machine's memory."
 
     def send(self, calls: Mapping[int, bytes], timeout_s: float) -> None:
         """Sends packed calls, those of a busy worker once it has answered the ones before.
@@ -369,51 +373,37 @@ class LocalWorker(PipedWorker):
     kind: str
     start_method: str
     _carrier: BaseProcess | threading.Thread | None = None
-    _proven: ClassVar[set[tuple[str, str]]] = set()
-    """Kinds and start methods by which a worker has come up in this process."""
 
     def start(self) -> None:
         """Starts the thread or process without waiting for it."""
-        self._reset()
+        self._hang_up()
         with _starting:
-            self._start()
-
-    def _start(self) -> None:
-        if self.kind == "thread":
             self.pipe, far_end = _pipe()
-            register_after_fork(far_end, Connection.close)  # it is this process's, too
-            thread = threading.Thread(target=serve, args=(far_end, self.env_fns), daemon=True)
-            thread.start()
-            self._carrier = thread
-            return
-        context = multiprocessing.get_context(self.start_method)
-        self.pipe, far_end = _pipe()
-        # typeshed gives the common base of contexts no Process
-        process = context.Process(  # type: ignore[attr-defined]
-            target=_serve_in_process, args=(far_end, self.env_fns, dict(os.environ)), daemon=True
-        )
-        process.start()
-        self._carrier = process
-        far_end.close()  # so that the worker's death is seen as the end of the pipe
+            if self.kind == "thread":
+                register_after_fork(far_end, Connection.close)  # it is this process's, too
+                thread = threading.Thread(target=serve, args=(far_end, self.env_fns), daemon=True)
+                thread.start()
+                self._carrier = thread
+                return
+            context: Any = multiprocessing.get_context(self.start_method)
+            process = context.Process(
+                target=_serve_in_process, args=(far_end, self.env_fns, dict(os.environ)), daemon=True
+            )
+            process.start()
+            self._carrier = process
+            far_end.close()  # so that the worker's death is seen as the end of the pipe
 
     def stop(self, *, kill: bool = False) -> None:
         """Asks the worker to stop, or kills it; a thread cannot be killed and is abandoned."""
-        carrier, pipe = self._carrier, self.pipe
-        self._carrier = self.pipe = None
-        self.unanswered, self._queued = set(), {}
-        if pipe is not None:
-            pipe.close()
-        if carrier is None:
-            return
-        if isinstance(carrier, threading.Thread):
+        carrier, self._carrier = self._carrier, None
+        self._hang_up()
+        if carrier is not None:
             carrier.join(0.0 if kill else STOP_TIMEOUT_S)
-            return
-        if not kill:
-            carrier.join(STOP_TIMEOUT_S)
-        if carrier.is_alive():
-            carrier.kill()
-        carrier.join()
-        carrier.close()
+        if isinstance(carrier, BaseProcess):
+            if carrier.is_alive():
+                carrier.kill()
+            carrier.join()
+            carrier.close()
 
     def _connect(self) -> Connection:
         """Returns the pipe; it is there as soon as the worker is started."""
@@ -421,21 +411,6 @@ class LocalWorker(PipedWorker):
             self.start()
         assert self.pipe is not None
         return self.pipe
-
-    def ready(self) -> dict[int, EnvDescription]:
-        """Returns the descriptions, as every worker does, and notes that workers come up this way."""
-        descriptions = super().ready()
-        self._proven.add((self.kind, self.start_method))
-        return descriptions
-
-    def _likely_remedy(self) -> str:
-        """Returns what to look after: a script that cannot be imported lets no process at all start."""
-        is_proven = self.start_method == "fork" or (self.kind, self.start_method) in self._proven
-        if self.kind == "process" and not is_proven:
-            return (
-                f"With start method {self.start_method!r}, the main script needs an `if __name__ == '__main__':` guard."
-            )
-        return super()._likely_remedy()
 
     def __str__(self) -> str:
         """Names the worker by what it serves."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +18,15 @@ from vlm_envs.worlds.grids.grid_levels import (
     Direction,
     GridDynamics,
     Relation,
-    budgeted_length,
     descend,
     find_single,
     find_symbols,
+    longest_solution,
+    moves_of,
     named_cells,
     parse_rows,
     relations_of,
+    walk_distances,
 )
 from vlm_envs.worlds.grids.grid_vector import DELTAS, BatchStep, GridBatch
 from vlm_envs.worlds.grids.grid_world import STEP_PENALTY, GridTask, GridView, GridWorld, representation_help
@@ -110,91 +111,20 @@ def parse_level(level: str | Sequence[str]) -> FrozenLakeState:
     )
 
 
-UNREACHABLE = -1
+def _distances_to(target: Cell, holes: tuple[Cell, ...], size: int) -> list[int]:
+    """Returns the moves from each cell to the goal, -1 for holes and cut-off cells.
 
-
-@lru_cache(maxsize=4)
-def _neighbours(size: int) -> tuple[tuple[int, ...], ...]:
-    """Returns the cells beside each cell: above, below, left and right of it."""
-    beside = []
-    for cell in range(size * size):
-        column = cell % size
-        left, right = ([cell - 1] if column > 0 else []), ([cell + 1] if column < size - 1 else [])
-        beside.append(tuple(c for c in (cell - size, cell + size, *left, *right) if 0 <= c < size * size))
-    return tuple(beside)
-
-
-def distances_to(target: Cell, holes: tuple[Cell, ...], size: int) -> tuple[int, ...]:
-    """Returns the moves from each cell, in reading order, to the goal; `UNREACHABLE` for holes and cut-off cells."""
-    distances = [UNREACHABLE] * (size * size)
-    blocked = {row * size + column for row, column in holes}
-    start = target[0] * size + target[1]
-    distances[start] = 0
-    frontier = deque([start])
-    neighbours = _neighbours(size)
-    while frontier:
-        cell = frontier.popleft()
-        for neighbour in neighbours[cell]:
-            if distances[neighbour] < 0 and neighbour not in blocked:
-                distances[neighbour] = distances[cell] + 1
-                frontier.append(neighbour)
-    return tuple(distances)
-
-
-_remembered_distances = lru_cache(maxsize=4096)(distances_to)
-
-
-def moves_left(state: FrozenLakeState) -> int | None:
-    """Returns the fewest moves to the goal without slipping, or None if it cannot be reached."""
-    distances = _remembered_distances(state.target, state.holes, state.size)
-    distance = distances[state.player[0] * state.size + state.player[1]]
-    return None if distance == UNREACHABLE else distance
-
-
-def shortest_way(state: FrozenLakeState) -> tuple[int, ...] | None:
-    """Returns a shortest way as action numbers, or None if there is none; equal states give equal plans."""
-    return descend(state, moves_left)
-
-
-_MOST_REMEMBERED_CELLS = 9
-"""Of a split's few small lakes the same maps are drawn again and again, mostly those of another split."""
-
-
-def lakes(
-    rng: np.random.Generator, size: int, frozen_probability: float, min_length: int, max_length: int
-) -> Iterator[FrozenLakeState]:
-    """Yields one random lake whose shortest way lies in a band, or none if the map that was drawn has no such way.
-
-    Args:
-        rng: Where chance comes from.
-        size: Rows, and columns.
-        frozen_probability: Of each cell but the goal, to be no hole.
-        min_length: Fewest moves of the shortest way.
-        max_length: Most of them.
-
-    Source: VAGEN, Section 3 (random maps with random start and goal) and Gymnasium's `frozen_probability`. Deviation:
-    every cell but the goal is first frozen or a hole at random; the start is then drawn among the frozen cells at a
-    fitting distance, so no map is discarded because of an unlucky start.
+    The lake has a border of one cell, so the cell (row, column) is at (row + 1) * (size + 2) + column + 1.
     """
-    num_cells = size * size
-    is_hole = rng.random(num_cells) >= frozen_probability
-    target_cell = int(rng.integers(num_cells))
-    is_hole[target_cell] = False
-    looked_at = _remembered_look if num_cells <= _MOST_REMEMBERED_CELLS else _looked_at
-    holes, distances = looked_at(is_hole.tobytes(), target_cell, size)
-    starts = [c for c, moves in enumerate(distances) if min_length <= moves <= max_length]
-    if starts:
-        player = divmod(starts[int(rng.integers(len(starts)))], size)
-        yield FrozenLakeState(player=player, target=divmod(target_cell, size), holes=holes, size=size)
+    width = size + 2
+    edge = b"\1" * width
+    walls = bytearray(edge + (b"\1" + bytes(size) + b"\1") * size + edge)
+    for row, column in holes:
+        walls[(row + 1) * width + column + 1] = 1
+    return walk_distances(walls, width, (target[0] + 1) * width + target[1] + 1, frozenset())
 
 
-def _looked_at(is_hole: bytes, target_cell: int, size: int) -> tuple[tuple[Cell, ...], tuple[int, ...]]:
-    """Returns the holes of a map, one byte a cell, and how far each cell is from the goal."""
-    holes = tuple(divmod(cell, size) for cell, each in enumerate(is_hole) if each)
-    return holes, distances_to(divmod(target_cell, size), holes, size)
-
-
-_remembered_look = lru_cache(maxsize=4096)(_looked_at)
+_remembered_distances = lru_cache(maxsize=4096)(_distances_to)
 
 SLIPPED_ACTIONS = (
     (2, 0, 3),  # up: left, up, right
@@ -224,7 +154,10 @@ class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
         ConfigError: If a value is out of range.
         LevelError: If `desc` cannot be read or solved.
 
-    Source: VAGEN, Table 9 and Section 3, for the defaults; Gymnasium's FrozenLake-v1 for the rules.
+    Source: VAGEN, Table 9 and Section 3, for the defaults and for random maps with random start and goal; Gymnasium's
+    FrozenLake-v1 for the rules and `frozen_probability`. Deviation: every cell but the goal is first frozen or a hole
+    at random; the start is then drawn among the frozen cells at a fitting distance, so no map is discarded because of
+    an unlucky start.
     """
 
     num_tries = 5_000
@@ -239,7 +172,6 @@ class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
         min_solution_length: int = 5,
         max_solution_length: int,
     ) -> None:
-        """Checks the configuration and reads `desc`."""
         self.size = require_positive("size", size, minimum=2, maximum=MAX_GRID)
         self.is_slippery = require_flag("is_slippery", is_slippery)
         if not 0 < frozen_probability <= 1:
@@ -247,7 +179,7 @@ class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
         self.frozen_probability = frozen_probability
         self._fixed: FrozenLakeState | None = None
         if desc is not None:
-            self._fixed = _checked(parse_level(desc))
+            self._fixed = self._checked(parse_level(desc))
             self.size = require_positive("size", self._fixed.size, minimum=2, maximum=MAX_GRID)
         super().__init__(
             (self.size, self.size), min_solution_length=min_solution_length, max_solution_length=max_solution_length
@@ -255,7 +187,19 @@ class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
 
     def starts(self, rng: np.random.Generator) -> Iterator[FrozenLakeState]:
         """Returns the start on one random lake, if one fits; see `GridDynamics.starts`."""
-        return lakes(rng, self.size, self.frozen_probability, self.min_solution_length, self.max_solution_length)
+        num_cells = self.size * self.size
+        is_hole = rng.random(num_cells) >= self.frozen_probability
+        target_cell = int(rng.integers(num_cells))
+        is_hole[target_cell] = False
+        target = divmod(target_cell, self.size)
+        holes = tuple(divmod(cell, self.size) for cell in np.flatnonzero(is_hole).tolist())
+        distances = _distances_to(target, holes, self.size)
+        fitting = [
+            c for c, moves in enumerate(distances) if self.min_solution_length <= moves <= self.max_solution_length
+        ]
+        if fitting:
+            row, column = divmod(fitting[int(rng.integers(len(fitting)))], self.size + 2)
+            yield FrozenLakeState(player=(row - 1, column - 1), target=target, holes=holes, size=self.size)
 
     @property
     def wanted(self) -> tuple[str, str]:
@@ -287,7 +231,16 @@ class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
         state = parse_level(level)
         if state.size != self.size:
             raise LevelError(f"Expected a lake of size={self.size}; got {state.size}. Make the env with that size.")
-        return _checked(state)
+        return self._checked(state)
+
+    def _checked(self, state: FrozenLakeState) -> FrozenLakeState:
+        if self.is_over(state):
+            raise LevelError(f"The player must start on ice (P), not in a hole or on the goal:\n{state.level_text()}")
+        if self.cost_to_go(state) is None:
+            raise LevelError(
+                f"No way leads from the player (P) to the goal (G); remove a hole (O):\n{state.level_text()}"
+            )
+        return state
 
     def step(self, state: FrozenLakeState, action: int, rng: np.random.Generator) -> tuple[FrozenLakeState, bool]:
         """Moves the player by one cell, perhaps astray; see `GridDynamics.step`."""
@@ -309,23 +262,17 @@ class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
         On slippery ice this is still the shortest way of a player who does not slip, which need not be the
         safest one: it measures the distance left, and it does not depend on luck.
         """
-        return shortest_way(state)
+        return descend(state, self.cost_to_go, moves_of)
 
     def suboptimal_plan(self, state: FrozenLakeState) -> tuple[int, ...] | None:
         """Returns the shortest way over a lake without holes, which the real one may well have."""
-        return shortest_way(replace(state, holes=()))
+        return descend(replace(state, holes=()), self.cost_to_go, moves_of)
 
     def cost_to_go(self, state: FrozenLakeState) -> int | None:
         """Returns the fewest moves left without slipping, or None if the goal is out of reach."""
-        return moves_left(state)
-
-
-def _checked(state: FrozenLakeState) -> FrozenLakeState:
-    if state.is_on_goal or state.is_in_hole:
-        raise LevelError(f"The player must start on ice (P), not in a hole or on the goal:\n{state.level_text()}")
-    if moves_left(state) is None:
-        raise LevelError(f"No way leads from the player (P) to the goal (G); remove a hole (O):\n{state.level_text()}")
-    return state
+        distances = _remembered_distances(state.target, state.holes, state.size)
+        distance = distances[(state.player[0] + 1) * (state.size + 2) + state.player[1] + 1]
+        return None if distance < 0 else distance
 
 
 SUCCESS_REWARD = 10.0
@@ -356,22 +303,13 @@ class FrozenLakeTask(GridTask[FrozenLakeState]):
         return SUCCESS_REWARD + STEP_PENALTY * (num_actions - 1)
 
 
-class FrozenLakeStateDict(TypedDict):
-    """A lake as plain data; positions are (row, column). Source: VAGEN, Appendix C.2."""
-
-    player_position: Cell
-    target_position: Cell
-    hole_positions: list[Cell]
-    grid_size: tuple[int, int]
-
-
 class FrozenLakeView(GridView[FrozenLakeState]):
     """Pictures and texts of lakes."""
 
     tiles_of = "frozen_lake"
 
-    def structured(self, state: FrozenLakeState) -> FrozenLakeStateDict:
-        """Returns the lake as plain data."""
+    def structured(self, state: FrozenLakeState) -> dict[str, Any]:
+        """Returns the lake as plain data; positions are (row, column). Source: VAGEN, Appendix C.2."""
         return {
             "player_position": state.player,
             "target_position": state.target,
@@ -461,16 +399,15 @@ class FrozenLakeWorld(GridWorld[FrozenLakeState]):
         cell_px: int = 28,
         **world_kwargs: Any,
     ) -> None:
-        longest = max_solution_length
-        if longest is None:
-            longest = budgeted_length(min_solution_length, max_turns, max_actions_per_turn)
         dynamics = FrozenLakeDynamics(
             size=size,
             is_slippery=is_slippery,
             desc=desc,
             frozen_probability=frozen_probability,
             min_solution_length=min_solution_length,
-            max_solution_length=longest,
+            max_solution_length=longest_solution(
+                max_solution_length, min_solution_length, max_turns, max_actions_per_turn
+            ),
         )
         super().__init__(
             dynamics,

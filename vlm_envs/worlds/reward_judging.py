@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,7 +15,7 @@ from vlm_envs.content.reports.report_source import ReportSource
 from vlm_envs.content.scenes.scene_source import SceneSource
 from vlm_envs.errors import LevelError
 from vlm_envs.qa.document_context import DocumentContext
-from vlm_envs.qa.qa_context import Act, Answer, PictureContext, QAContext, QAState
+from vlm_envs.qa.qa_context import Act, Answer, PictureContext, QAContext, QAState, written_call
 from vlm_envs.qa.qa_world import QATask, QAWorld
 from vlm_envs.qa.sample import Sample
 from vlm_envs.qa.strategies import strategies
@@ -158,9 +157,9 @@ def _page_calls(sample: Sample) -> Iterator[str]:
     assert sample.document is not None
     name = sample.document.name
     for page in sample.evidence_pages:
-        yield _call("doc_page_retrieval_by_index", filename=name, image_idx=page)
+        yield written_call("doc_page_retrieval_by_index", filename=name, image_idx=page)
     if not sample.evidence_pages:
-        yield _call("doc_page_retrieval_by_query", filename=name, query=request_of(sample.question))
+        yield written_call("doc_page_retrieval_by_query", filename=name, query=request_of(sample.question))
 
 
 def _check_calls(case: Case) -> Iterator[str]:
@@ -180,11 +179,7 @@ def _check_calls(case: Case) -> Iterator[str]:
 
 def _check_call(constraint: Constraint, name: str) -> str:
     """Returns a check of a response as it is called."""
-    return _call(constraint.checker, **constraint.arguments.model_dump(mode="json"), response=name)
-
-
-def _call(tool: str, **arguments: object) -> str:
-    return json.dumps({"name": tool, "arguments": arguments}, ensure_ascii=False)
+    return written_call(constraint.checker, **constraint.arguments.model_dump(mode="json"), response=name)
 
 
 class JudgingTask(QATask):

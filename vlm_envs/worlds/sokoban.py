@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,14 @@ from vlm_envs.worlds.grids.grid_levels import (
     Direction,
     GridDynamics,
     Relation,
-    budgeted_length,
+    longest_solution,
     named_cells,
     relations_of,
+    walk_distances,
 )
 from vlm_envs.worlds.grids.grid_vector import DELTAS, BatchStep, GridBatch
 from vlm_envs.worlds.grids.grid_world import STEP_PENALTY, GridTask, GridView, GridWorld, representation_help
-from vlm_envs.worlds.sokoban_solver import OneBoxCosts, SokobanLayout, SokobanState, parse_level, walk_distances
+from vlm_envs.worlds.sokoban_solver import OneBoxCosts, SokobanLayout, SokobanState, parse_level
 
 _STARTS_PER_ROOM = 16
 _NODES_PER_TRY = 2_000
@@ -38,29 +39,6 @@ _BRUSHES: tuple[tuple[Cell, ...], ...] = (
     ((0, 0), (1, 0)),
     ((0, 0), (1, 0), (0, 1)),
 )
-
-
-def rooms(
-    rng: np.random.Generator, dim_room: tuple[int, int], num_boxes: int, min_length: int, max_length: int
-) -> Iterator[SokobanState]:
-    """Yields random starts in one carved room, none with a box on a target; `is_within` accepts those of the band.
-
-    Args:
-        rng: Where chance comes from.
-        dim_room: Rows and columns, walls included.
-        num_boxes: And as many targets.
-        min_length: Fewest moves of a shortest solution, pushes included.
-        max_length: Most of them.
-
-    Rooms are carved by a wandering brush, so their shapes differ. With one box, the start is drawn among all positions
-    of the room whose exact cost fits. With more boxes, they are pulled away from the targets at random (the game played
-    backward, which keeps the room solvable) and the exact solver then checks the length.
-
-    Source: gym-sokoban's idea of carving and reverse play (after Racaniere et al. 2017). Deviations: our own carving;
-    randomness comes only from the given generator; lengths are exact; a failure is an error, not an easier room.
-    """
-    layout = _carve_layout(rng, dim_room, num_boxes)
-    yield from (_one_box_starts if num_boxes == 1 else _pulled_starts)(rng, layout, min_length, max_length)
 
 
 def _carve_layout(rng: np.random.Generator, dim_room: tuple[int, int], num_boxes: int) -> SokobanLayout:
@@ -121,16 +99,16 @@ def _pulled_starts(
     free = [cell for cell, wall in enumerate(layout.walls) if not wall and cell not in targets]
     player, boxes, num_moves = free[int(rng.integers(len(free)))], set(targets), 0
     while pulls := _reachable_pulls(layout, player, boxes):
-        on_target = [pull for pull in pulls if pull.box in targets]
+        on_target = [pull for pull in pulls if pull[1] in targets]
         choices = on_target if on_target and rng.random() < _UNPULLED_PREFERENCE else pulls
-        pull = choices[int(rng.integers(len(choices)))]
-        # The walk to the first pull comes after the last push of the solution, so it costs nothing.
-        num_pull_moves = 1 + (pull.num_walked if num_moves else 0)
+        num_walked, box, step = choices[int(rng.integers(len(choices)))]
+        # The walk to the first pull comes after the last push of the solution, so it costs nothing
+        num_pull_moves = 1 + (num_walked if num_moves else 0)
         if num_moves + num_pull_moves > max_num_moves:
             break
         num_moves += num_pull_moves
-        boxes = boxes - {pull.box} | {pull.player_from}
-        player = pull.player_to
+        boxes = boxes - {box} | {box + step}
+        player = box + 2 * step
     if boxes & targets:
         return
     walked = walk_distances(layout.walls, layout.num_cols, player, frozenset(boxes))
@@ -141,40 +119,30 @@ def _pulled_starts(
         yield SokobanState(layout=layout, player=divmod(player, layout.num_cols), boxes=box_cells)
 
 
-class _Pull(NamedTuple):
-    """A push played backwards: the player steps away from a box and takes it along."""
+def _reachable_pulls(layout: SokobanLayout, player: int, boxes: set[int]) -> list[tuple[int, int, int]]:
+    """Returns every pull the player can walk to, in a fixed order.
 
-    num_walked: int
-    box: int
-    player_from: int
-    player_to: int
+    A pull is a push played backward: the player steps away from a box and takes it along.
 
-
-def _reachable_pulls(layout: SokobanLayout, player: int, boxes: set[int]) -> list[_Pull]:
-    """Returns every pull the player can walk to, in a fixed order."""
+    Returns:
+        The moves of the walk, the box, and the step from the box to the player.
+    """
     walked = walk_distances(layout.walls, layout.num_cols, player, frozenset(boxes))
     pulls = []
     for box in sorted(boxes):
         for step in (-layout.num_cols, layout.num_cols, -1, 1):
-            player_from, player_to = box + step, box + 2 * step
-            if walked[player_from] >= 0 and not layout.walls[player_to] and player_to not in boxes:
-                pulls.append(_Pull(walked[player_from], box, player_from, player_to))
+            player_to = box + 2 * step
+            if walked[box + step] >= 0 and not layout.walls[player_to] and player_to not in boxes:
+                pulls.append((walked[box + step], box, step))
     return pulls
-
-
-def is_within(state: SokobanState, min_length: int, max_length: int) -> bool:
-    """Returns whether a start's shortest solution lies in a band; starts with one box do without a check."""
-    if len(state.boxes) == 1:
-        return True
-    try:
-        cost = sokoban_solver.cost_to_go(state, max_num_nodes=_NODES_PER_TRY)
-    except SolverLimitError:
-        return False  # An undecided room is drawn again, never assumed to fit.
-    return cost is not None and min_length <= cost <= max_length
 
 
 class SokobanDynamics(GridDynamics[SokobanState]):
     """The rules of one Sokoban configuration; holds no state of an episode.
+
+    Rooms are carved by a wandering brush, so their shapes differ. With one box, the start is drawn among all positions
+    of the room whose exact cost fits. With more boxes, they are pulled away from the targets at random (the game played
+    backward, which keeps the room solvable) and the exact solver then checks the length.
 
     Args:
         dim_room: (rows, columns) of every room, walls included; 3 to 512 each.
@@ -185,7 +153,9 @@ class SokobanDynamics(GridDynamics[SokobanState]):
     Raises:
         ConfigError: If the values do not allow any room.
 
-    Source: VAGEN, Table 7, for the defaults; gym-sokoban 0.0.6 for the rules.
+    Source: VAGEN, Table 7, for the defaults; gym-sokoban 0.0.6 for the rules and the idea of carving and reverse play
+    (after Racaniere et al. 2017). Deviations: our own carving; randomness comes only from the given generator; lengths
+    are exact; a failure is an error, not an easier room.
     """
 
     num_tries = 3_000
@@ -198,32 +168,39 @@ class SokobanDynamics(GridDynamics[SokobanState]):
         min_solution_length: int = 5,
         max_solution_length: int,
     ) -> None:
-        """Checks the configuration."""
         if len(dim_room) != 2:
             raise ConfigError(f"dim_room must be (rows, columns), e.g. (6, 6); got {dim_room!r}.")
-        self.dim_room = (
-            require_positive("dim_room[0]", dim_room[0], minimum=3, maximum=MAX_GRID),
-            require_positive("dim_room[1]", dim_room[1], minimum=3, maximum=MAX_GRID),
+        num_rows, num_cols = (
+            require_positive(f"dim_room[{axis}]", side, minimum=3, maximum=MAX_GRID)
+            for axis, side in enumerate(dim_room)
         )
+        self.dim_room = num_rows, num_cols
         self.num_boxes = require_positive("num_boxes", num_boxes)
         super().__init__(
             self.dim_room, min_solution_length=min_solution_length, max_solution_length=max_solution_length
         )
-        num_inner = (self.dim_room[0] - 2) * (self.dim_room[1] - 2)
-        if num_inner < 2 * self.num_boxes + 1:
-            raise ConfigError(
-                f"{self.num_boxes} boxes, as many targets and the player need {2 * self.num_boxes + 1} cells "
-                f"inside the walls; dim_room={self.dim_room} has {num_inner}. "
-                "Enlarge dim_room or use fewer boxes."
-            )
+        num_inner, num_needed = (num_rows - 2) * (num_cols - 2), 2 * self.num_boxes + 1
+        require(
+            num_inner >= num_needed,
+            f"{self.num_boxes} boxes, as many targets and the player need {num_needed} cells inside the walls; "
+            f"dim_room={self.dim_room} has {num_inner}. Enlarge dim_room or use fewer boxes.",
+        )
 
     def starts(self, rng: np.random.Generator) -> Iterator[SokobanState]:
         """Returns starts in one random room, no box on a target; see `GridDynamics.starts`."""
-        return rooms(rng, self.dim_room, self.num_boxes, self.min_solution_length, self.max_solution_length)
+        layout = _carve_layout(rng, self.dim_room, self.num_boxes)
+        drawn = _one_box_starts if self.num_boxes == 1 else _pulled_starts
+        return drawn(rng, layout, self.min_solution_length, self.max_solution_length)
 
     def fits(self, state: SokobanState) -> bool:
         """Returns whether a start is proved to be in the band; see `GridDynamics.fits`."""
-        return is_within(state, self.min_solution_length, self.max_solution_length)
+        if len(state.boxes) == 1:
+            return True  # drawn by its exact cost
+        try:
+            cost = sokoban_solver.cost_to_go(state, max_num_nodes=_NODES_PER_TRY)
+        except SolverLimitError:
+            return False  # an undecided room is drawn again, never assumed to fit
+        return cost is not None and self.min_solution_length <= cost <= self.max_solution_length
 
     @property
     def wanted(self) -> tuple[str, str]:
@@ -248,13 +225,13 @@ class SokobanDynamics(GridDynamics[SokobanState]):
         state = parse_level(level)
         if (size := (state.layout.num_rows, state.layout.num_cols)) != self.dim_room:
             raise LevelError(f"Expected a room of dim_room={self.dim_room}; got {size}. Make the env with {size}.")
-        if state.is_solved:
-            raise LevelError("Every box is already on a target. Move at least one box (X) off its target (O).")
         try:
-            if sokoban_solver.is_deadlocked(state):
-                raise LevelError(f"This room has no solution; move the boxes, targets or walls:\n{state.level_text()}")
+            cost = self.cost_to_go(state)
         except SolverLimitError as error:
             raise LevelError(f"It could not be checked that this room has a solution. {error}") from error
+        if not cost:
+            fault = "has no solution" if cost is None else "is solved already"
+            raise LevelError(f"This room {fault}; move the boxes, targets or walls:\n{state.level_text()}")
         return state
 
     def is_success(self, state: SokobanState) -> bool:
@@ -344,16 +321,6 @@ class SokobanTask(GridTask[SokobanState]):
         return SUCCESS_REWARD + BOX_REWARD * num_left + STEP_PENALTY * num_actions
 
 
-class SokobanStateDict(TypedDict):
-    """A room as plain data; positions are (row, column). Source: VAGEN, Appendix C.2, which tells no walls."""
-
-    player_position: Cell
-    box_positions: list[Cell]
-    target_positions: list[Cell]
-    grid_size: tuple[int, int]
-    wall_positions: NotRequired[list[Cell]]
-
-
 class SokobanView(GridView[SokobanState]):
     """Pictures and texts of rooms.
 
@@ -368,10 +335,13 @@ class SokobanView(GridView[SokobanState]):
         super().__init__(cell_px)
         self.tell_walls = tell_walls
 
-    def structured(self, state: SokobanState) -> SokobanStateDict:
-        """Returns the room as plain data."""
+    def structured(self, state: SokobanState) -> dict[str, Any]:
+        """Returns the room as plain data; positions are (row, column).
+
+        Source: VAGEN, Appendix C.2, which tells no walls.
+        """
         layout = state.layout
-        told: SokobanStateDict = {
+        told: dict[str, Any] = {
             "player_position": state.player,
             "box_positions": list(state.boxes),
             "target_positions": list(layout.targets),
@@ -470,14 +440,13 @@ class SokobanWorld(GridWorld[SokobanState]):
         **world_kwargs: Any,
     ) -> None:
         require_flag("tell_walls", tell_walls)
-        longest = max_solution_length
-        if longest is None:
-            longest = budgeted_length(min_solution_length, max_turns, max_actions_per_turn)
         dynamics = SokobanDynamics(
             dim_room=dim_room,
             num_boxes=num_boxes,
             min_solution_length=min_solution_length,
-            max_solution_length=longest,
+            max_solution_length=longest_solution(
+                max_solution_length, min_solution_length, max_turns, max_actions_per_turn
+            ),
         )
         super().__init__(
             dynamics,

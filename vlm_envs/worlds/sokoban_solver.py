@@ -15,7 +15,17 @@ from functools import lru_cache
 from heapq import heappop, heappush
 
 from vlm_envs.errors import LevelError, SolverLimitError
-from vlm_envs.worlds.grids.grid_levels import Cell, Direction, cells_of, descend, find_single, find_symbols, parse_rows
+from vlm_envs.worlds.grids.grid_levels import (
+    Cell,
+    Direction,
+    cells_of,
+    descend,
+    find_single,
+    find_symbols,
+    moves_of,
+    parse_rows,
+    walk_distances,
+)
 
 SYMBOLS = {
     "#": "wall",
@@ -118,13 +128,9 @@ def parse_level(level: str) -> SokobanState:
         LevelError: If the drawing is not one closed room with one player and as many boxes as targets.
     """
     rows = parse_rows(level, SYMBOLS)
-    for row, column in cells_of(rows):
-        on_border = row in (0, len(rows) - 1) or column in (0, len(rows[0]) - 1)
-        if on_border and rows[row][column] != "#":
-            raise LevelError(
-                f"A Sokoban room must be closed: the border cell (row, column) {(row, column)} is "
-                f"{rows[row][column]!r}. Surround the room with '#'."
-            )
+    edges = [rows[0], rows[-1], *(row[0] + row[-1] for row in rows)]
+    if set("".join(edges)) != {"#"}:
+        raise LevelError(f"A Sokoban room must be closed; surround it with '#':\n{level}")
     player, boxes, targets = (
         find_single(rows, "PS", "player"),
         find_symbols(rows, "X*"),
@@ -146,6 +152,11 @@ Node = tuple[int, Boxes]
 
 _FAR = 1 << 20
 _MAX_CACHED_BOUNDS = 200_000
+_MAX_REMEMBERED = 100_000
+_LIMIT_REACHED = (
+    "No answer within {} search nodes for a room with {} boxes. "
+    "Use a smaller room, fewer boxes, or a higher node limit."
+)
 
 
 class PushSearch:
@@ -160,7 +171,6 @@ class PushSearch:
     """
 
     def __init__(self, layout: SokobanLayout) -> None:
-        """Measures the push distance from every cell to every target."""
         self._walls = layout.walls
         self._num_cols = layout.num_cols
         self._steps = (-layout.num_cols, layout.num_cols, -1, 1)
@@ -168,9 +178,41 @@ class PushSearch:
         self._push_distances = [self._distances_by_push(target) for target in self._targets]
         self._is_dead = [min(distances) >= _FAR for distances in zip(*self._push_distances, strict=True)]
         self._bounds: dict[Boxes, int | None] = {}
+        self._costs: dict[SokobanState, int | None] = {}
+        self._given_up: dict[SokobanState, int] = {}
 
-    def search(self, start: Node, *, max_num_nodes: int, max_cost: int | None = None) -> tuple[int, ...] | None:
-        """Returns a shortest solution as action numbers, or None if none (of at most `max_cost` moves) exists.
+    def plan(self, state: SokobanState, *, max_num_nodes: int) -> tuple[int, ...] | None:
+        """Returns a shortest solution as action numbers, or None, and remembers the costs along it.
+
+        Raises:
+            SolverLimitError: If more nodes than the limit had to be expanded, now or in an earlier call.
+        """
+        (row, column), width = state.player, self._num_cols
+        boxes = tuple(box_row * width + box_column for box_row, box_column in state.boxes)
+        if max_num_nodes <= self._given_up.get(state, 0):
+            raise SolverLimitError(_LIMIT_REACHED.format(max_num_nodes, len(boxes)))
+        for memory in (self._costs, self._given_up):
+            if len(memory) >= _MAX_REMEMBERED:
+                memory.clear()
+        self._given_up[state] = max_num_nodes  # until the search has ended
+        moves = self.search((row * width + column, boxes), max_num_nodes=max_num_nodes)
+        del self._given_up[state]
+        self._costs[state] = None if moves is None else len(moves)
+        # Every state on a shortest solution lies on its own shortest solution
+        for num_made, action in enumerate(moves or (), start=1):
+            state = state.move(Direction(action))
+            self._costs[state] = len(moves or ()) - num_made
+        return moves
+
+    def cost(self, state: SokobanState, *, max_num_nodes: int) -> int | None:
+        """Returns the length of a shortest solution in moves, or None; raises as `plan`."""
+        if state not in self._costs:
+            moves = self.plan(state, max_num_nodes=max_num_nodes)
+            return None if moves is None else len(moves)
+        return self._costs[state]
+
+    def search(self, start: Node, *, max_num_nodes: int) -> tuple[int, ...] | None:
+        """Returns a shortest solution as action numbers, or None if there is none.
 
         Raises:
             SolverLimitError: If more nodes than the limit had to be expanded.
@@ -190,29 +232,19 @@ class PushSearch:
                 return self._moves_to(node, came_by)
             num_expanded += 1
             if num_expanded > max_num_nodes:
-                raise SolverLimitError(
-                    f"No answer within {max_num_nodes} search nodes for a room with "
-                    f"{len(self._targets)} boxes. Use a smaller room, fewer boxes, or a higher node limit."
-                )
+                raise SolverLimitError(_LIMIT_REACHED.format(max_num_nodes, len(self._targets)))
             for successor, direction, edge_cost in self._pushes(node):
                 cost = edge_cost - negative_cost
                 if cost >= costs.get(successor, _FAR):
                     continue
                 bound = self._estimate(successor)
-                if bound is None or (max_cost is not None and cost + bound > max_cost):
+                if bound is None:
                     continue
                 costs[successor] = cost
                 came_by[successor] = (node, direction)
                 # Ties go to the deeper node, which is closer to a solution.
                 heappush(frontier, (cost + bound, -cost, successor))
         return None
-
-    def is_dead(self, boxes: Boxes) -> bool:
-        """Returns whether the boxes can be seen to be stuck, without a search.
-
-        True is always right; False means only that no simple sign of a deadlock was found.
-        """
-        return self._push_bound(boxes) is None
 
     def _pushes(self, node: Node) -> Iterator[tuple[Node, int, int]]:
         """Yields (room after the push, direction, moves walked and pushed) for each possible push."""
@@ -323,21 +355,6 @@ class PushSearch:
         return moves
 
 
-def walk_distances(walls: bytes, num_cols: int, player: int, occupied: frozenset[int]) -> list[int]:
-    """Returns the player's moves to each flat cell without pushing, -1 where it cannot get; boxes are on `occupied`."""
-    distances = [-1] * len(walls)
-    distances[player] = 0
-    frontier = deque([player])
-    while frontier:
-        cell = frontier.popleft()
-        for step in (-num_cols, num_cols, -1, 1):
-            neighbour = cell + step
-            if distances[neighbour] < 0 and not walls[neighbour] and neighbour not in occupied:
-                distances[neighbour] = distances[cell] + 1
-                frontier.append(neighbour)
-    return distances
-
-
 UNSOLVABLE = -1
 
 
@@ -352,7 +369,6 @@ class OneBoxCosts:
     """
 
     def __init__(self, layout: SokobanLayout) -> None:
-        """Searches backwards from every position with the box on the target."""
         self._num_cols = layout.num_cols
         self._num_cells = len(layout.walls)
         (target,) = layout.targets
@@ -367,10 +383,7 @@ class OneBoxCosts:
     def positions_within(self, min_cost: int, max_cost: int) -> list[tuple[Cell, Cell]]:
         """Returns every (player, box) whose cost lies in a band, both ends included."""
         return [
-            (
-                divmod(index % self._num_cells, self._num_cols),
-                divmod(index // self._num_cells, self._num_cols),
-            )
+            (divmod(index % self._num_cells, self._num_cols), divmod(index // self._num_cells, self._num_cols))
             for index, cost in enumerate(self._costs)
             if min_cost <= cost <= max_cost
         ]
@@ -405,8 +418,6 @@ def _backward_costs(layout: SokobanLayout, target: int) -> array[int]:
 MAX_NUM_NODES = 200_000
 """Nodes one search may expand; tens of seconds in the worst case."""
 
-_MAX_REMEMBERED = 100_000
-
 
 def plan(state: SokobanState, *, max_num_nodes: int = MAX_NUM_NODES) -> tuple[int, ...] | None:
     """Returns a shortest solution of a closed room as action numbers, or None; equal states have equal plans.
@@ -415,90 +426,16 @@ def plan(state: SokobanState, *, max_num_nodes: int = MAX_NUM_NODES) -> tuple[in
         SolverLimitError: If the limit on nodes, for more than one box, was reached before the answer was known.
     """
     if len(state.boxes) == 1:
-        return descend(state, cost_to_go)
-    return _many_box_solver(state.layout).plan(state, max_num_nodes)
+        return descend(state, cost_to_go, moves_of)
+    return push_search(state.layout).plan(state, max_num_nodes=max_num_nodes)
 
 
 def cost_to_go(state: SokobanState, *, max_num_nodes: int = MAX_NUM_NODES) -> int | None:
-    """Returns the length of a shortest solution in moves, or None if there is none.
-
-    Raises:
-        SolverLimitError: If the limit on nodes, for more than one box, was reached before the answer was known.
-    """
+    """Returns the length of a shortest solution in moves, or None if there is none; raises as `plan`."""
     if len(state.boxes) == 1:
         return one_box_costs(state.layout).cost(state.player, state.boxes[0])
-    return _many_box_solver(state.layout).cost(state, max_num_nodes)
+    return push_search(state.layout).cost(state, max_num_nodes=max_num_nodes)
 
 
-def is_deadlocked(state: SokobanState, *, max_num_nodes: int = MAX_NUM_NODES) -> bool:
-    """Returns whether the room can no longer be solved; stuck boxes are seen without a search.
-
-    Raises:
-        SolverLimitError: If the node limit was reached before the answer was known.
-    """
-    if len(state.boxes) > 1 and _many_box_solver(state.layout).is_seen_dead(state):
-        return True
-    return cost_to_go(state, max_num_nodes=max_num_nodes) is None
-
-
-@lru_cache(maxsize=1024)
-def one_box_costs(layout: SokobanLayout) -> OneBoxCosts:
-    """Returns the table of costs of a one-box room, computed at the first call."""
-    return OneBoxCosts(layout)
-
-
-class _ManyBoxSolver:
-    """A search in one room with a memory of the costs along the solutions it found."""
-
-    def __init__(self, layout: SokobanLayout) -> None:
-        self._num_cols = layout.num_cols
-        self._search = PushSearch(layout)
-        self._costs: dict[SokobanState, int | None] = {}
-        self._given_up: dict[SokobanState, tuple[int, str]] = {}
-
-    def plan(self, state: SokobanState, max_num_nodes: int) -> tuple[int, ...] | None:
-        moves = self._moves(state, max_num_nodes)
-        if len(self._costs) >= _MAX_REMEMBERED:
-            self._costs.clear()
-        if moves is None:
-            self._costs[state] = None
-            return None
-        # Every state on a shortest solution lies on its own shortest solution.
-        for moves_made, action in enumerate(moves):
-            self._costs[state] = len(moves) - moves_made
-            state = state.move(Direction(action))
-        self._costs[state] = 0
-        return moves
-
-    def _moves(self, state: SokobanState, max_num_nodes: int) -> tuple[int, ...] | None:
-        """Searches, unless an earlier search of the state stopped at this limit or a higher one."""
-        limit, why = self._given_up.get(state, (0, ""))
-        if max_num_nodes <= limit:
-            raise SolverLimitError(why)
-        try:
-            return self._search.search(self._node(state), max_num_nodes=max_num_nodes)
-        except SolverLimitError as error:
-            if len(self._given_up) >= _MAX_REMEMBERED:
-                self._given_up.clear()
-            self._given_up[state] = max_num_nodes, str(error)
-            raise
-
-    def cost(self, state: SokobanState, max_num_nodes: int) -> int | None:
-        try:
-            return self._costs[state]
-        except KeyError:
-            moves = self.plan(state, max_num_nodes)
-            return None if moves is None else len(moves)
-
-    def is_seen_dead(self, state: SokobanState) -> bool:
-        return self._search.is_dead(self._node(state)[1])
-
-    def _node(self, state: SokobanState) -> Node:
-        row, column = state.player
-        boxes = tuple(row * self._num_cols + column for row, column in state.boxes)
-        return row * self._num_cols + column, boxes
-
-
-@lru_cache(maxsize=128)
-def _many_box_solver(layout: SokobanLayout) -> _ManyBoxSolver:
-    return _ManyBoxSolver(layout)
+one_box_costs = lru_cache(maxsize=1024)(OneBoxCosts)
+push_search = lru_cache(maxsize=128)(PushSearch)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from benchmarks.models.board.board_spec import digest_of, entry_for
 from vlm_envs.adapter.stored import changed_since, differing, differing_functions, functions_changed
@@ -21,6 +23,7 @@ from vlm_envs.records.json_lines import (
     Record,
     RunDataError,
     append_line,
+    line_of,
     parse_object,
     read_lines,
     replace_file,
@@ -29,6 +32,7 @@ from vlm_envs.records.json_lines import (
 from vlm_envs.records.report_episodes import image_names
 from vlm_envs.records.run_data import ImageStore, TurnNotes, episode_record
 from vlm_envs.trajectory import Trajectory
+from vlm_envs.validation import require
 
 FORMAT = 1
 """Goes up when a board of before cannot be read any more."""
@@ -67,7 +71,7 @@ class Board:
                 f"{path} is of format {self.record.get('format')!r}, this version reads {FORMAT}. "
                 f"Create it again: {_HOW}"
             )
-        if wrong := misshapen(self.record, BOARD):
+        if wrong := misfit(self.record, _BoardFile):
             raise BrokenRunDataError(f"{path} cannot be read: {wrong}. Repair it, or create the board again.")
         self.images = ImageStore(self.directory, sync=True)
         self._thread_lock = threading.Lock()
@@ -173,7 +177,6 @@ class Board:
         world: str,
         episode: Trajectory | None,
         error: str = "",
-        notes: Sequence[TurnNotes] = (),
         **facts: Any,
     ) -> Record:
         """Adds an episode, on the disk when this returns.
@@ -184,7 +187,6 @@ class Board:
             world: What the board calls the world.
             episode: The episode, as far as it went; None if it never began.
             error: Why it was ended by something that is no fault of the agent's.
-            notes: What judges say of each turn.
             **facts: Further numbers about it.
 
         Returns:
@@ -194,12 +196,11 @@ class Board:
             UnwritableBoardError: If it cannot be written; the board is as it was.
         """
         with telling_of(self.directory):
-            told: Record = {}
+            record: Record = {}
             if episode is not None:
-                turns = notes or [TurnNotes()] * len(episode.turns)
-                told = episode_record(episode, turns, self.images.save)
+                record = episode_record(episode, [TurnNotes()] * len(episode.turns), self.images.save)
             line = {
-                **told,
+                **record,
                 "seed": key.seed,
                 "world": world,
                 "agent": agent,
@@ -232,10 +233,9 @@ class Board:
 
     def rewrite(self, episodes: Iterable[Record]) -> None:
         """Replaces every line, all at once. The caller holds the board with `writing` since reading them."""
-        lines = (json.dumps(each, allow_nan=False, separators=(",", ":")) for each in resealed(episodes))
         self._last_seals = None
         with telling_of(self.directory):
-            replace_file(self.directory / _EPISODES, "".join(f"{line}\n" for line in lines).encode("ascii"), sync=True)
+            replace_file(self.directory / _EPISODES, b"".join(map(line_of, resealed(episodes))), sync=True)
 
 
 @contextmanager
@@ -253,67 +253,59 @@ def telling_of(directory: Path) -> Iterator[None]:
 
 
 def _refuse_other_files(directory: Path) -> None:
-    """Raises `ConfigError` for a folder of somebody else's."""
-    if directory.exists() and not directory.is_dir():
-        raise ConfigError(f"{directory} is a file. Name a folder for the board with --out.")
-    strange = [each for each in directory.glob("*") if each.name != LOCK and not each.name.endswith(TEMPORARY)]
-    if strange:
-        raise ConfigError(f"{directory} holds something else than a board ({strange[0].name}). Name another folder.")
+    require(
+        directory.is_dir() or not directory.exists(), f"{directory} is a file. Name a folder for the board with --out."
+    )
+    for path in directory.glob("*"):
+        require(
+            path.name == LOCK or path.name.endswith(TEMPORARY),
+            f"{directory} holds something else than a board ({path.name}). Name another folder.",
+        )
+
+
+def settings_of(record: Mapping[str, Any]) -> dict[str, str]:
+    """Returns what two boards must have in common for their success rates to compare."""
+    suite = record.get("suite")
+    named = f"{suite.get('name')} version {suite.get('version')} (hash {suite.get('digest')})" if suite else "none"
+    return {"reading": record.get("reading", STRICT), "suite": named, "split": repr(record.get("split"))}
 
 
 def _merged(path: Path, known: Record, definition: Mapping[str, Any]) -> Record:
-    """Returns a board's definition with worlds and agents added; refuses what it knows differently."""
+    """Returns a board's definition with worlds and agents added; raises `ConfigError` if it contradicts them."""
     new = to_json(definition)
-    before, now = (record.get("reading", STRICT) for record in (known, new))
-    if before != now:
-        raise ConfigError(
-            f"{path} was made with --reading {before}, not {now}: their success rates are not comparable. Add "
-            f"--reading {before}, or choose another folder with --out."
+    after = settings_of(new)
+    for name, before in settings_of(known).items():
+        hint = "" if name == "suite" else f", or add --{name} {before}"
+        require(
+            before == after[name],
+            f"{path} was made with {name} {before}, not {after[name]}, so their success rates do not compare. "
+            f"Name another folder with --out{hint}.",
         )
-    for name in ("suite", "split"):
-        if known.get(name) != new.get(name):
-            raise ConfigError(
-                f"{path} was made with {name} {_told(known.get(name))}, not {_told(new.get(name))}: numbers of both "
-                "do not compare. Name another folder with --out."
-            )
     by_label = {world["label"]: world for world in known["worlds"]}
-    known_labels = set(by_label)
+    has_new_adapted = any("adapted" in world and world["label"] not in by_label for world in new["worlds"])
     for world in new["worlds"]:
-        before = by_label.setdefault(world["label"], world)
-        if before["digest"] != world["digest"]:
-            raise ConfigError(
-                f"{path} has another {world['label']} (hash {before['digest']}, now {world['digest']}): "
-                f"{_change(before, world)}. Name another folder with --out."
-            )
-        if files := differing_functions(before.get("adapted", {}), world.get("adapted", {})):
+        earlier = by_label.setdefault(world["label"], world)
+        adapted = earlier.get("adapted", {}), world.get("adapted", {})
+        keys = differing(*adapted) if all(adapted) else []
+        require(
+            earlier["digest"] == world["digest"],
+            f"{path} has another {world['label']} (hash {earlier['digest']}, now {world['digest']}): "
+            f"{changed_since(world['env_id'], keys) if keys else 'it has changed since'}. Name another folder with "
+            "--out.",
+        )
+        if files := differing_functions(*adapted):
             raise ConfigError(
                 f"{path}: {functions_changed(world['env_id'], files)} Episodes before and after do not "
                 "compare. Undo the change, or name another folder with --out."
             )
-    versions = known.get("versions", {})
-    if any("adapted" in world for label, world in by_label.items() if label not in known_labels):
-        versions = {**new.get("versions", {}), **versions}  # with the packages of new adapted worlds
     agents = list(known["agents"])
     agents += [agent for agent in new["agents"] if entry_for(agent, agents, path) is None]
     merged = {**known, "worlds": list(by_label.values()), "agents": agents}
-    if "versions" in known:
-        merged["versions"] = versions
+    if has_new_adapted and "versions" in known:
+        merged["versions"] = {**new.get("versions", {}), **known["versions"]}  # with the packages of new worlds
     for kind in ("worlds", "agents"):
         require_distinct(f"{path}:", ((entry["label"], entry["digest"]) for entry in merged[kind]))
     return merged
-
-
-def _change(before: Record, now: Record) -> str:
-    """Returns what has changed of a world."""
-    keys = differing(before["adapted"], now["adapted"]) if "adapted" in before and "adapted" in now else []
-    return changed_since(now["env_id"], keys) if keys else "it has changed since"
-
-
-def _told(value: Any) -> str:
-    """Returns a suite or a split for people."""
-    if isinstance(value, dict):
-        return f"{value.get('name')} version {value.get('version')} (hash {value.get('digest')})"
-    return "none" if value is None else repr(value)
 
 
 def _pretty(record: Mapping[str, Any]) -> bytes:
@@ -374,7 +366,7 @@ def read_episodes(path: Path) -> list[Record]:
     """
     lines = read_lines(path)
     for number, line in enumerate(lines, start=1):
-        if wrong := misshapen(line, FAILED_EPISODE if line.get("error") else EPISODE):
+        if wrong := misfit(line, _FailedEpisode if line.get("error") else _Episode):
             raise BrokenRunDataError(f"{path}, line {number} is no episode of a board: {wrong}; {ANEW}.")
     return lines
 
@@ -384,23 +376,52 @@ def row_of(line: Mapping[str, Any]) -> RowName:
     return line["agent"], line["world"]
 
 
+def name_of(line: Mapping[str, Any]) -> str:
+    """Returns which episode a line is of, for messages."""
+    return f"{line['agent']} in {line['world']}, seed {line['seed']}, repeat {line['repeat']}"
+
+
 def last_seals(lines: Iterable[Mapping[str, Any]]) -> dict[RowName, str]:
     """Returns the seal of each row's last line."""
     return {row_of(line): str(line.get(_SEAL)) for line in lines}
+
+
+def in_chain(lines: Iterable[Record]) -> Iterator[tuple[Record, bool]]:
+    """Yields each line, and whether it was written after the one before it in its row, with none between them."""
+    seals: dict[RowName, Any] = {}
+    for line in lines:
+        row = row_of(line)
+        yield line, line.get(_AFTER) == seals.get(row, "")
+        seals[row] = line.get(_SEAL)
+
+
+def require_as_written(board: Board, lines: Iterable[Record], consequence: str) -> None:
+    """Raises `ConfigError` if a line was changed, or one before it was removed.
+
+    Args:
+        board: The board.
+        lines: All of its lines.
+        consequence: What does not happen then, as a clause.
+    """
+    for line, follows in in_chain(lines):
+        fault = "is not as it was written"
+        if broken_seal(line) is None:
+            fault = "" if follows else "does not follow the line before it: one was removed or changed"
+        require(
+            not fault,
+            f"{name_of(line)} of {board.directory} {fault}, so {consequence}. See what differs: "
+            f"python -m benchmarks replay {board.directory}",
+        )
 
 
 def resealed(lines: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
     """Yields lines with seals of what they hold now, each after the one before it in its row."""
     last: dict[RowName, str] = {}
     for line in lines:
-        resealed_line = sealed(line, last.get(row_of(line), ""))
-        last[row_of(line)] = resealed_line[_SEAL]
-        yield resealed_line
-
-
-def follows(line: Mapping[str, Any], before: Mapping[str, Any] | None) -> bool:
-    """Returns whether a line was written after another one of its row, with none between; None for the first."""
-    return bool(line.get(_AFTER) == ("" if before is None else before.get(_SEAL)))
+        row = row_of(line)
+        new = sealed(line, last.get(row, ""))
+        last[row] = new[_SEAL]
+        yield new
 
 
 def sealed(line: Mapping[str, Any], after: str = "") -> Record:
@@ -423,12 +444,10 @@ def broken_seal(line: Mapping[str, Any]) -> int | None:
         A turn, counted from 1; 0 for something outside of the turns; None if it is as it was written.
     """
     turns, seals = line.get("turns", ()), line.get(_TURN_SEALS)
-    if not isinstance(seals, list) or line.get(_SEAL) != _seal(line):
+    if not isinstance(seals, list) or len(turns) != len(seals) or line.get(_SEAL) != _seal(line):
         return 0
-    changed = (
-        number for number, (turn, seal) in enumerate(zip(turns, seals, strict=False), 1) if digest_of(turn) != seal
-    )
-    return next(changed, None if len(turns) == len(seals) else 0)
+    pairs = enumerate(zip(turns, seals, strict=True), start=1)
+    return next((number for number, (turn, seal) in pairs if digest_of(turn) != seal), None)
 
 
 def _seal(line: Mapping[str, Any]) -> str:
@@ -436,100 +455,124 @@ def _seal(line: Mapping[str, Any]) -> str:
     return digest_of({name: value for name, value in line.items() if name not in ("turns", _SEAL)})
 
 
-_TEXT, _NUMBER, _TRUTH = (str, type(None)), (int, float), (bool, type(None))
-_COUNT, _NUMBER_OR_NONE = (int, type(None)), (int, float, type(None))
-
-OPTIONAL = "?"
-"""How the name of a field ends that need not be there."""
-
-_MISSING = object()
-
-_NUMBERS = {"*": _NUMBER_OR_NONE}
-_SHOWN = {"text": str, "images": [str], "system?": str}
-_TURN = {
-    "actions": [str],
-    "parse_error": _TEXT,
-    "action_effective": _TRUTH,
-    "optimal_actions_before": _COUNT,
-    "optimal_actions_left": _COUNT,
-    "terminated": bool,
-    "truncated": bool,
-    "scores": {"*": _NUMBER_OR_NONE},
-    "usage": {"*": _NUMBER},
-    "sections": {"*": _TEXT},
-    **_SHOWN,
-    **dict.fromkeys(("response", "stop_reason", "thoughts?", "model?"), str),
-    **dict.fromkeys(("state_text?", "state_text_after?", "worker_error?", "agent_error?", "state_hash?"), _TEXT),
-    **dict.fromkeys(("reward_terms?", "shaping?", "credit?"), _NUMBERS),
-    "reward?": _NUMBER,
-    "context_full?": bool,
-    **dict.fromkeys(("stop_detail?", "summary?"), str),
-    **dict.fromkeys(("request?", "raw?"), dict),
-    "unread?": str,
-}
-_NAMED = {
-    **dict.fromkeys(("world", "agent", "world_digest", "agent_digest", "error"), str),
-    **dict.fromkeys(("seed", "repeat"), int),
-    **dict.fromkeys(("usd?", "tokens?", "wall_s?", "seconds?", "uncounted?"), _NUMBER_OR_NONE),
-    **dict.fromkeys(("metrics?", "judged?"), _NUMBERS),
-    "judge?": _TEXT,
-    "start_state_hash?": _TEXT,
-    "cluster?": str,
-    "digest?": str,
-    "reading?": str,
-    "expects_observation?": bool,
-    "address?": str,
-    "unjudged?": [{"of": str, "turn?": int, "kept?": str}],
-}
-
-EPISODE = {**_NAMED, "turns": [_TURN], "final": _SHOWN, "success": bool, "total_reward": _NUMBER}
-FAILED_EPISODE = {**_NAMED, "turns?": [_TURN], "final?": _SHOWN, "success?": bool, "total_reward?": _NUMBER}
-BOARD = {
-    "worlds": [
-        {
-            **dict.fromkeys(("label", "digest", "env_id", "split", "reading?"), str),
-            "kwargs": dict,
-            "max_actions_per_turn?": int,
-            "adapted?": {"env": str, "name": str, "file?": str, "functions?": dict},
-        }
-    ],
-    "agents": [{"label": str, "digest": str, "identity?": dict}],
-    "suite?": (dict, type(None)),
-    "split?": _TEXT,
-    "reading?": str,
-    "versions?": dict,
-}
-MARKS = {"rows": [{"agent": str, "world": str, "digest": str}]}
+_Number = Annotated[float, BeforeValidator(lambda value: float(value) if isinstance(value, bool) else value)]
+"""A number; truth values of metrics are numbers, too."""
 
 
-def misshapen(value: Any, shape: Any, where: str = "") -> str:
-    """Returns where a value is not of a shape, and what is there: `"turns[1].usage is 'x'"`; empty if it is.
+class Stored(BaseModel):
+    """An object of a file; fields that are not declared may hold anything."""
 
-    Args:
-        value: As JSON gives it.
-        shape: A type or several; `[shape]` for a list of such; or an object's fields, `"*"` for all of any name.
-        where: What the value is called.
-    """
-    parts: list[tuple[str, Any, Any]] | None
-    if isinstance(shape, list):
-        parts = (
-            [(f"{where}[{index}]", each, shape[0]) for index, each in enumerate(value)]
-            if isinstance(value, list)
-            else None
-        )
-    elif not isinstance(shape, dict):
-        parts = [] if isinstance(value, shape) else None
-    elif not isinstance(value, dict):
-        parts = None
-    elif "*" in shape:
-        parts = [(f"{where}.{name}", each, shape["*"]) for name, each in value.items()]
-    else:
-        parts = [
-            (f"{where}.{name}".lstrip("."), value.get(name, _MISSING), each)
-            for name, each in ((field.removesuffix(OPTIONAL), each) for field, each in shape.items())
-            if name in value or name in shape
-        ]
-    if parts is None:
-        told = "missing" if value is _MISSING else repr(value)
-        return f"{where or 'it'} is {told if len(told) <= 80 else f'{told[:79]}…'}"
-    return next(filter(None, (misshapen(each, of, name) for name, each, of in parts)), "")
+    model_config = ConfigDict(strict=True, extra="allow")
+
+
+class _Shown(Stored):
+    text: str
+    images: list[str]
+    system: str = ""
+
+
+class _Turn(_Shown):
+    response: str
+    stop_reason: str
+    actions: list[str]
+    sections: dict[str, str | None]
+    parse_error: str | None
+    action_effective: bool | None
+    optimal_actions_before: int | None
+    optimal_actions_left: int | None
+    terminated: bool
+    truncated: bool
+    scores: dict[str, _Number | None]
+    usage: dict[str, _Number]
+    reward: _Number = 0.0
+    thoughts: str = ""
+    model: str = ""
+    stop_detail: str = ""
+    unread: str = ""
+    state_text: str | None = None
+    worker_error: str | None = None
+    agent_error: str | None = None
+    state_hash: str | None = None
+
+
+class _Unjudged(Stored):
+    of: str
+    turn: int = 0
+    kept: str = ""
+
+
+class _FailedEpisode(Stored):
+    world: str
+    agent: str
+    world_digest: str
+    agent_digest: str
+    error: str
+    seed: int
+    repeat: int
+    turns: list[_Turn] = []
+    final: _Shown | None = None
+    success: bool = False
+    total_reward: _Number = 0.0
+    usd: _Number | None = None
+    tokens: _Number | None = None
+    wall_s: _Number | None = None
+    seconds: _Number | None = None
+    metrics: dict[str, _Number | None] = {}
+    judged: dict[str, _Number | None] = {}
+    judge: str | None = None
+    unjudged: list[_Unjudged] = []
+    start_state_hash: str | None = None
+    cluster: str = ""
+    digest: str = ""
+    reading: str = ""
+    address: str = ""
+
+
+class _Episode(_FailedEpisode):
+    turns: list[_Turn]
+    final: _Shown
+    success: bool
+    total_reward: _Number
+
+
+class _Adapted(Stored):
+    env: str
+    name: str
+    file: str = ""
+    functions: dict[str, Any] = {}
+
+
+class _World(Stored):
+    label: str
+    digest: str
+    env_id: str
+    split: str
+    kwargs: dict[str, Any]
+    adapted: _Adapted = _Adapted(env="", name="")
+
+
+class _Agent(Stored):
+    label: str
+    digest: str
+    identity: dict[str, Any] = {}
+
+
+class _BoardFile(Stored):
+    worlds: list[_World]
+    agents: list[_Agent]
+    suite: dict[str, Any] | None = None
+    split: str | None = None
+    reading: str = ""
+    versions: dict[str, Any] = {}
+
+
+def misfit(record: Record, model: type[BaseModel]) -> str:
+    """Returns the first field of a record that does not fit a model: `"turns[1].usage is 'x'"`; empty if all do."""
+    try:
+        model.model_validate(record)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in wrong["loc"])
+        found = "missing" if wrong["type"] == "missing" else repr(wrong["input"])
+        return f"{place.lstrip('.')} is {found if len(found) <= 80 else f'{found[:79]}…'}"
+    return ""

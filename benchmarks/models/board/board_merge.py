@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from benchmarks.models.board.board import (
-    SEALS,
-    STRICT,
     Board,
     EpisodeKey,
-    RowName,
-    broken_seal,
-    follows,
+    name_of,
+    require_as_written,
     require_distinct,
-    row_of,
+    settings_of,
 )
 from benchmarks.models.board.board_spec import REFERENCES, entry_for, is_another
+from benchmarks.models.board.verification import unjudged
 from vlm_envs.adapter.stored import moved
-from vlm_envs.records.json_lines import BrokenRunDataError, Record, to_json
+from vlm_envs.errors import ConfigError
+from vlm_envs.records.json_lines import BrokenRunDataError, Record
 from vlm_envs.validation import require
 
 _OF_TIME = frozenset({"seconds", "wall_s"})
@@ -29,9 +26,6 @@ _OF_TIME = frozenset({"seconds", "wall_s"})
 
 AgentName = tuple[str, str]
 """Label and hash of an agent on one board."""
-
-_NOT_COMPARED = {*SEALS, *_OF_TIME, "address", "judged", "judge", "unjudged"}
-"""Fields in which two boards need not agree on an episode."""
 
 
 def merge(sources: Sequence[Path], out: Path) -> Board:
@@ -55,24 +49,32 @@ def merge(sources: Sequence[Path], out: Path) -> Board:
         BrokenRunDataError: If a board cannot be read.
     """
     require(len(sources) > 1, "Name at least two boards to merge.")
-    require(len({path.resolve() for path in sources}) == len(sources), "A board is named twice.")
-    require(out.resolve() not in {path.resolve() for path in sources}, f"--out {out} is one of the boards.")
-    boards = [Board(path) for path in sources]
-    for board in boards[1:]:
-        _require_comparable(boards[0], board)
+    folders = [path.resolve() for path in (*sources, out)]
+    require(len(set(folders)) == len(folders), "A board is named twice, or --out is one of the boards.")
+    first, *others = boards = [Board(path) for path in sources]
+    for board in others:
+        now = settings_of(board.record)
+        for name, before in settings_of(first.record).items():
+            require(
+                before == now[name],
+                f"{_refused(first, board)}: the {name} of one is {before}, that of the other {now[name]}, so their "
+                "success rates are not comparable.",
+            )
     worlds = _merged_worlds(boards, out)
     agents, names = _merged_agents(boards)
-    lines = _merged_lines([
-        (board, [line | of_board.get((line["agent"], line["agent_digest"]), {}) for line in _verified_lines(board)])
-        for board, of_board in zip(boards, names, strict=True)
-    ])  # fmt: skip
-    definition = {name: value for name, value in boards[0].record.items() if name != "format"}
-    definition |= {"worlds": worlds, "agents": agents, "reading": _reading(boards[0])}
+    relabeled = []
+    for board, of_board in zip(boards, names, strict=True):
+        lines = board.lines()
+        require_as_written(board, lines, "it cannot be merged")
+        relabeled.append([line | of_board.get((line["agent"], line["agent_digest"]), {}) for line in lines])
+    merged_lines = _merged_lines(list(zip(boards, relabeled, strict=True)))
+    definition = {name: value for name, value in first.record.items() if name != "format"}
+    definition |= {"worlds": worlds, "agents": agents, "reading": settings_of(first.record)["reading"]}
     with Board.open(out, definition) as merged:
         require(not merged.lines(), f"{out} is a board with episodes already; name a new folder with --out.")
         for board in boards:
             _copy_images(board, merged)
-        merged.rewrite(lines)
+        merged.rewrite(merged_lines)
     return Board(out)
 
 
@@ -101,15 +103,16 @@ def _merged_agents(boards: Sequence[Board]) -> tuple[list[Record], list[dict[Age
     names: list[dict[AgentName, Record]] = []
     for board in boards:
         of_board: dict[AgentName, Record] = {}
-        earlier = list(entries)
-        for entry in board.record["agents"]:
-            first, same = _entry_for(entry, board, earlier)
-            if same is entry:
-                entries.append((board, entry))
-            fields = {"agent": same["label"], "agent_digest": same["digest"]}
+        new = []
+        for agent in board.record["agents"]:
+            first, entry = _entry_for(agent, board, entries)
+            if entry is agent:
+                new.append((board, agent))
+            fields = {"agent": entry["label"], "agent_digest": entry["digest"]}
             twins = [label for (label, _), found in of_board.items() if found == fields]
-            require(not twins, _ambiguous(first, board, same["label"], [*twins, entry["label"]]))
-            of_board[entry["label"], entry["digest"]] = fields
+            require(not twins, _ambiguous(first, board, entry["label"], [*twins, agent["label"]]))
+            of_board[agent["label"], agent["digest"]] = fields
+        entries += new
         names.append(of_board)
     agents = [entry for _, entry in entries]
     require_distinct("Agent", ((entry["label"], entry["digest"]) for entry in agents))
@@ -118,16 +121,15 @@ def _merged_agents(boards: Sequence[Board]) -> tuple[list[Record], list[dict[Age
 
 def _entry_for(agent: Record, board: Board, entries: Sequence[tuple[Board, Record]]) -> tuple[Board, Record]:
     """Returns the entry of the same agent on an earlier board, whichever has an address in its label; else its own."""
+    found = []
     for first, entry in entries:
         require(not is_another(entry, agent), _differs("agent", first, board, entry, agent))
-    found = [
-        (first, entry)
-        for first, entry in entries
-        if entry_for(agent, [entry], board.directory) or entry_for(entry, [agent], first.directory)
-    ]
-    found = [pair for pair in found if pair[1]["label"] == agent["label"]] or found
-    labels = [entry["label"] for _, entry in found]
-    require(len(found) < 2, _ambiguous(board, found[0][0] if found else board, agent["label"], labels))
+        if entry["label"] == agent["label"]:
+            return first, entry
+        if entry_for(agent, [entry], board.directory) or entry_for(entry, [agent], first.directory):
+            found.append((first, entry))
+    if len(found) > 1:
+        raise ConfigError(_ambiguous(board, found[0][0], agent["label"], [entry["label"] for _, entry in found]))
     return found[0] if found else (board, agent)
 
 
@@ -139,11 +141,10 @@ def _ambiguous(first: Board, other: Board, label: str, labels: Sequence[str]) ->
 
 
 def _differs(kind: str, first: Board, other: Board, entry: Record, now: Record) -> str:
-    is_agent = kind == "agent"
     return (
-        f"{_refused(first, other)}: both have {'an' if is_agent else 'a'} {kind} called {now['label']}, but its "
-        f"settings or its version differ (hash {entry['digest']} and {now['digest']}). Play one of them again "
-        f"under the other's settings{', or under another name (as=NAME)' if is_agent else ''}."
+        f"{_refused(first, other)}: the {kind} called {now['label']} has other settings or another version on one than "
+        f"on the other (hash {entry['digest']} and {now['digest']}). Play it on one of them again, under the other's "
+        "settings or another name (as=NAME)."
     )
 
 
@@ -151,109 +152,61 @@ def _refused(first: Board, other: Board) -> str:
     return f"{first.directory} and {other.directory} cannot be merged"
 
 
-def _reading(board: Board) -> str:
-    return str(board.record.get("reading", STRICT))
-
-
-def _require_comparable(first: Board, other: Board) -> None:
-    """Raises `ConfigError` if two boards do not measure the same."""
-    for name, values in {
-        "reading": (_reading(first), _reading(other)),
-        "split": (first.record.get("split"), other.record.get("split")),
-        "suite": (_suite(first), _suite(other)),
-    }.items():
-        require(
-            values[0] == values[1],
-            f"{_refused(first, other)}: the {name} of one is {values[0]}, that of the other {values[1]}, so their "
-            "success rates are not comparable.",
-        )
-
-
-def _suite(board: Board) -> str:
-    suite: Mapping[str, Any] | None = board.record.get("suite")
-    return "none" if not suite else f"{suite.get('name')} {suite.get('version')} (hash {suite.get('digest')})"
-
-
-def _verified_lines(board: Board) -> list[Record]:
-    """Returns a board's lines; raises `ConfigError` for one that was changed, or after which one is missing."""
-    before: dict[RowName, Record] = {}
-    lines = board.lines()
-    for line in lines:
-        wrong = "" if broken_seal(line) is None else "is not as it was written"
-        if not wrong and not follows(line, before.get(row_of(line))):
-            wrong = "does not follow the line before it, so one was removed or changed"
-        require(
-            not wrong,
-            f"{board.directory} cannot be merged: {line['agent']} in {line['world']}, seed {line['seed']}, repeat "
-            f"{line['repeat']} {wrong}. See: python -m benchmarks replay {board.directory}",
-        )
-        before[row_of(line)] = line
-    return lines
-
-
 def _merged_lines(boards: Sequence[tuple[Board, Sequence[Record]]]) -> list[Record]:
     """Returns the lines of all boards, each finished episode once and after all of its failed tries."""
-    finished: dict[EpisodeKey, tuple[Board, Record]] = {}
-    failed: dict[EpisodeKey, list[Record]] = defaultdict(list)
-    order: dict[EpisodeKey, None] = {}
+    failed: dict[EpisodeKey, list[Record]] = {}
+    finished: dict[EpisodeKey, Record] = {}
+    holders: dict[EpisodeKey, Board] = {}
     for board, lines in boards:
         for line in lines:
             key = EpisodeKey.of(line)
-            order[key] = None
+            failed.setdefault(key, [])
             if line["error"]:
                 failed[key].append(line)
-                continue
-            first, same = finished.setdefault(key, (board, line))
-            where = (
-                f"{line['agent']} in {line['world']}, seed {line['seed']}, repeat {line['repeat']} is on both "
-                f"{first.directory} and {board.directory}"
-            )
-            is_same = _content(same) == _content(line)
-            if not is_same and line["agent"] in REFERENCES:
-                continue
-            require(
-                is_same,
-                f"{where}, and was played differently. Both cannot count: leave one of the boards out, or play the "
-                "agent there again under another name (as=NAME).",
-            )
-            judgments = [_judgment(episode) for episode in (same, line)]
-            num_missing = [len(episode.get("unjudged") or ()) for episode in (same, line)]
-            is_resumed = same.get("judge") == line.get("judge") and num_missing[0] != num_missing[1]
-            require(
-                judgments[0] == judgments[1] or None in judgments or is_resumed,
-                f"{where}, and was judged differently. Judge both alike with python -m benchmarks rescore.",
-            )
-            if judgments[1] is not None and (judgments[0] is None or num_missing[1] < num_missing[0]):
-                finished[key] = board, line
-    return list(_in_order(order, failed, finished))
+            elif key not in finished or _replaces(line, finished[key], holders[key], board):
+                finished[key], holders[key] = line, board
+    return [line for key, tries in failed.items() for line in (*tries, *([finished[key]] if key in finished else []))]
 
 
-def _in_order(
-    order: Iterable[EpisodeKey],
-    failed: Mapping[EpisodeKey, Sequence[Record]],
-    finished: Mapping[EpisodeKey, tuple[Board, Record]],
-) -> Iterator[Record]:
-    for key in order:
-        yield from failed.get(key, ())
-        if key in finished:
-            yield finished[key][1]
+def _replaces(line: Record, kept: Record, holder: Board, board: Board) -> bool:
+    """Returns whether an episode is kept in place of the same one on an earlier board, as fewer verdicts are missing.
+
+    Raises:
+        ConfigError: If they were played or judged differently.
+    """
+    where = f"{name_of(line)} is on both {holder.directory} and {board.directory}"
+    if _content(kept) != _content(line):
+        require(
+            line["agent"] in REFERENCES,
+            f"{where}, and was played differently. Both cannot count: leave one of the boards out, or play the "
+            "agent there again under another name (as=NAME).",
+        )
+        return False
+    before, now = _judgment(kept), _judgment(line)
+    num_missing = [len(episode.get("unjudged") or ()) for episode in (kept, line)]
+    is_resumed = kept.get("judge") == line.get("judge") and num_missing[0] != num_missing[1]
+    require(
+        before == now or None in (before, now) or is_resumed,
+        f"{where}, and was judged differently. Judge both alike with python -m benchmarks rescore.",
+    )
+    return now is not None and (before is None or num_missing[1] < num_missing[0])
 
 
-def _content(line: Record) -> Any:
+def _content(line: Record) -> Record:
     """Returns what two boards must agree on: everything except times, addresses, seals, and judges' scores."""
-    compared = {name: value for name, value in line.items() if name not in _NOT_COMPARED}
     turns = [
-        {**turn, "scores": None, "usage": {name: used for name, used in turn["usage"].items() if name not in _OF_TIME}}
+        {**turn, "usage": {name: used for name, used in turn["usage"].items() if name not in _OF_TIME}}
         for turn in line["turns"]
     ]
-    return to_json({**compared, "turns": turns})
+    compared = {name: value for name, value in line.items() if name not in (*_OF_TIME, "address")}
+    return unjudged({**compared, "turns": turns})
 
 
-def _judgment(line: Record) -> Any:
+def _judgment(line: Record) -> object:
     """Returns what a judge says of an episode; None if it was not judged."""
     if line.get("judge") is None:
         return None
-    return to_json([line["judge"], line.get("judged"), [turn["scores"] for turn in line["turns"]]])
+    return line["judge"], line.get("judged"), [turn["scores"] for turn in line["turns"]]
 
 
 def _copy_images(source: Board, target: Board) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import re
-from collections import Counter
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -281,19 +280,6 @@ def name_without_address(name: str) -> str:
     return name.partition("@http")[0] if kind == COMPATIBLE else name
 
 
-def short_names(agents: Sequence[str]) -> dict[str, str]:
-    """Returns names without server addresses by label; agents that differ only in their address keep it."""
-    short = {agent: re.sub(r"@https?://[^\s,]+", "", agent) or agent for agent in agents}
-    counts = Counter(short.values())
-    return {agent: name if counts[name] == 1 else agent for agent, name in short.items()}
-
-
-def with_short_names(episodes: Sequence[Record]) -> list[Record]:
-    """Returns episodes with their agents' short names."""
-    names = short_names(list(dict.fromkeys(episode["agent"] for episode in episodes)))
-    return [episode | {"agent": names[episode["agent"]]} for episode in episodes]
-
-
 def entry_for(agent: Record, entries: Sequence[Record], where: object) -> Record | None:
     """Returns a board's entry for an agent; None if the board does not have this agent.
 
@@ -338,10 +324,8 @@ def _has_address_in_label(entry: Record) -> bool:
 
 def _is_same_model(entry: Record, agent: Record) -> bool:
     """Returns whether two records are of one served model with the same settings."""
-    identities = [record.get("identity", {}) for record in (entry, agent)]
-    return all("provider" in identity for identity in identities) and _deciding(identities[0]) == _deciding(
-        identities[1]
-    )
+    one, other = (record.get("identity", {}) for record in (entry, agent))
+    return "provider" in one and "provider" in other and _deciding(one) == _deciding(other)
 
 
 def _deciding(identity: Mapping[str, Any]) -> dict[str, Any]:
@@ -389,34 +373,8 @@ class Suite:
         return {"name": self.name, "version": self.version, "digest": self.digest(worlds)}
 
 
-SUITES = {
-    suite.name: suite
-    for suite in (
-        Suite(
-            name="lite",
-            version=1,
-            worlds=("VLM/FrozenLake-v0", "VLM/Sokoban-v0", "VLM/ZoomQA-v0"),
-            episodes=64,
-            summary="grids and zoom; needs no engine",
-        ),
-        Suite(
-            name="full",
-            version=1,
-            worlds=(
-                "VLM/FrozenLake-v0",
-                "VLM/Sokoban-v0",
-                "VLM/Navigation-v0",
-                "VLM/PrimitiveSkill-v0",
-                "VLM/SVG-v0",
-                "VLM/ZoomQA-v0",
-                "VLM/DocQA-v0",
-                "VLM/RewardJudging-v0",
-            ),
-            episodes=256,
-            summary="eight worlds; needs every engine",
-        ),
-    )
-}
+_SUITES = tomllib.loads(Path(__file__).with_name("suites.toml").read_text(encoding="utf-8"))
+SUITES = {name: Suite(name=name, **suite | {"worlds": tuple(suite["worlds"])}) for name, suite in _SUITES.items()}
 
 
 def suite_named(name: str) -> Suite:

@@ -21,15 +21,16 @@ import gymnasium as gym
 import vlm_envs
 from benchmarks.models.board.board import (
     ANEW,
-    MARKS,
     SEALS,
     STRICT,
     Board,
     EpisodeKey,
     RowName,
+    Stored,
     broken_seal,
-    follows,
-    misshapen,
+    in_chain,
+    misfit,
+    name_of,
     row_of,
 )
 from benchmarks.models.board.board_spec import WorldSpec, digest_of
@@ -45,6 +46,7 @@ from vlm_envs.adapter.stored import (
 from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.records.json_lines import BrokenRunDataError, Record, RunDataError, parse_object, replace_file
 from vlm_envs.records.replay import replay
+from vlm_envs.records.report_episodes import image_names
 from vlm_envs.registration import make
 
 _MARKS = "verified.json"
@@ -83,15 +85,11 @@ def verify(board: Board) -> Iterator[ReplayedRow]:
     and kept if their files are the same to the bit.
     """
     specs = {spec["label"]: spec for spec in board.record["worlds"]}
-    lines = board.lines()
-    faults = _faults(lines, board.record["agents"])
-    by_world: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
-    for agent, label in faults:
-        by_world[label][agent] = []
-    for episode in _played(board.episodes()):
-        by_world[episode["world"]][episode["agent"]].append(episode)
-    for label, by_agent in by_world.items():
-        for row in _verify_world(board, specs.get(label), label, by_agent):
+    faults = _faults(board.lines(), board.record["agents"])
+    by_row = {row: list[Record]() for row in faults} | _by_row(board.episodes())
+    for label in dict.fromkeys(world for _, world in by_row):
+        rows = {agent: episodes for (agent, world), episodes in by_row.items() if world == label}
+        for row in _verify_world(board, specs.get(label), label, rows):
             row.differences += faults.get((row.agent, label), [])
             yield row
 
@@ -99,21 +97,17 @@ def verify(board: Board) -> Iterator[ReplayedRow]:
 def changed_worlds(board: Board) -> list[str]:
     """Returns a line for each adapted world whose TOML file or functions differ from what the board records."""
     lines = []
-    for world in board.record["worlds"]:
-        if "adapted" not in world:
-            continue
+    for world in (each for each in board.record["worlds"] if "adapted" in each):
         recorded = world["env_id"], world["adapted"], board.directory
+        how = f"{world['label']} is played as the board records it"
         if files := changed_functions(*recorded):
             what = functions_changed(world["env_id"], files)
             lines.append(f"{what} {world['label']} is replayed with them as they are now.")
         try:
-            keys = changed_arguments(*recorded)
+            if keys := changed_arguments(*recorded):
+                lines.append(f"{changed_since(world['env_id'], keys)}. {how}.")
         except ConfigError as error:
-            lines.append(f"{world['label']} is played as the board records it, since it cannot be read now: {error}")
-            continue
-        if keys:
-            what = changed_since(world["env_id"], keys)
-            lines.append(f"{what}. {world['label']} is played as the board records it.")
+            lines.append(f"{how}, since it cannot be read now: {error}")
     return list(dict.fromkeys(lines))
 
 
@@ -131,101 +125,84 @@ def _faults(lines: Iterable[Record], agents: Iterable[Record]) -> dict[RowName, 
     """Returns by row what is wrong with its lines apart from what its world decides."""
     known = {each["label"]: each["digest"] for each in agents if digest_of(each.get("identity")) == each["digest"]}
     faults: dict[RowName, list[str]] = defaultdict(list)
-    before: dict[RowName, Record] = {}
     played: set[EpisodeKey] = set()
-    for line in lines:
-        row, key = row_of(line), EpisodeKey.of(line)
-        told = []
-        if row not in before and known.get(line["agent"]) != line["agent_digest"]:
-            told.append("names another agent than board.json does")
-        if not follows(line, before.get(row)):
-            told.append(f"does not follow the line before it: one between them was taken away, or changed; {ANEW}")
-        if key in played:
-            told.append("was played before already, and only errors are tried again")
-        if line["error"]:
-            told += filter(None, [_fault_of_error(line)])
-        else:
+    for line, follows in in_chain(lines):
+        key, is_first = EpisodeKey.of(line), row_of(line) not in faults
+        is_known = known.get(line["agent"]) == line["agent_digest"]
+        found = {
+            "names another agent than board.json does": is_first and not is_known,
+            f"does not follow the line before it: one between them was taken away, or changed; {ANEW}": not follows,
+            "was played before already, and only errors are tried again": key in played,
+            **(_faults_of_error(line) if line["error"] else {}),
+        }
+        if not line["error"]:
             played.add(key)
-        before[row] = line
-        where = f"{line['agent']} in {line['world']}, seed {line['seed']}, repeat {line['repeat']}"
-        faults[row] += [f"{where} {each}" for each in told]
+        faults[row_of(line)] += [f"{name_of(line)} {fault}" for fault, is_there in found.items() if is_there]
     return {row: of_row for row, of_row in faults.items() if of_row}
 
 
-def _fault_of_error(line: Record) -> str:
-    """Returns why a line is not of an episode that a failure ended; empty if it may be."""
+def _faults_of_error(line: Record) -> dict[str, bool]:
+    """Returns why a line may not be of an episode that a failure ended."""
     turns = line.get("turns", [])
-    if broken_seal(line) is not None:
-        return "is not as it was written"
-    told = [reason for turn in turns if (reason := turn.get("worker_error") or turn.get("agent_error"))]
-    if turns and (turns[-1]["terminated"] or not told):
-        return "came to its end, yet counts as an error"
-    return ""
+    has_failed = any(turn.get("worker_error") or turn.get("agent_error") for turn in turns)
+    has_ended = bool(turns) and (turns[-1]["terminated"] or not has_failed)
+    is_whole = broken_seal(line) is None
+    return {
+        "is not as it was written": not is_whole,
+        "came to its end, yet counts as an error": is_whole and has_ended,
+    }
 
 
 def _verify_world(
     board: Board, spec: Record | None, label: str, by_agent: Mapping[str, Sequence[Record]]
 ) -> Iterator[ReplayedRow]:
-    rows = [
-        ReplayedRow(agent=agent, world=label, digest=_digest(board, (agent, label), played))
-        for agent, played in by_agent.items()
-    ]
-    fault = obstacle = ""
-    world = None
-    try:
-        with as_recorded(board, spec or {}):
-            fault = "the board has no such world" if spec is None else _fault(spec, board)
-            world = None if spec is None else _world(spec)
-    except (VLMEnvsError, LookupError, TypeError, gym.error.Error) as error:
-        obstacle = str(error)
-    for row in rows:
-        row.obstacle = obstacle
-        if fault:
-            row.differences.append(f"{row.agent} in {label}: {fault}")
-        if world is not None:
-            _replay_row(row, by_agent[row.agent], world, board)
+    fault, obstacle = "the board has no such world", ""
+    world: gym.Env[Any, Any] | None = None
+    if spec is not None:
+        try:
+            with as_recorded(board, spec):
+                fault, world = _fault(spec, board), make_recorded(spec)
+        except (VLMEnvsError, LookupError, TypeError, gym.error.Error) as error:
+            fault, obstacle = "", str(error)
+    for agent, episodes in by_agent.items():
+        row = ReplayedRow(agent=agent, world=label, digest=_digest(board, (agent, label), episodes), obstacle=obstacle)
+        row.differences += [f"{agent} in {label}: {fault}"] if fault else []
+        for episode in episodes:
+            if world is None:
+                break
+            if difference := _difference(episode, world.unwrapped, board):
+                row.differences.append(f"{name_of(episode)}, {difference}")
+            else:
+                row.num_same += 1
         yield row
     if world is not None:
         world.close()
 
 
-def _replay_row(row: ReplayedRow, episodes: Iterable[Record], world: gym.Env[Any, Any], board: Board) -> None:
-    for episode in episodes:
-        if difference := _difference(episode, world.unwrapped, board):
-            where = f"{row.agent} in {row.world}, seed {episode['seed']}, repeat {episode['repeat']}"
-            row.differences.append(f"{where}, {difference}")
-        else:
-            row.num_same += 1
+def make_recorded(entry: Record) -> gym.Env[Any, Any]:
+    """Returns the world of an entry of `board.json`."""
+    spec = _spec(entry)
+    return make(spec.env_id, **spec.made_with, split=spec.split, disable_env_checker=True)
 
 
-def _world(spec: Record) -> gym.Env[Any, Any]:
-    return make(spec["env_id"], **_spec(spec).made_with, split=spec["split"], disable_env_checker=True)
-
-
-def _fault(spec: Record, board: Board) -> str:
+def _fault(entry: Record, board: Board) -> str:
     """Returns why a world is not the one that the board was made with; empty if it is."""
-    now, split = _spec(spec).record(board.directory), board.record.get("split")
-    spec = {"reading": STRICT, **spec}
-    if now["digest"] != spec["digest"]:
-        return f"the world has changed since (hash {spec['digest']}, now {now['digest']})"
-    if spec["split"] != split:
-        return f"its split is {spec['split']!r}, that of board.json {split!r}"
+    now, split = _spec(entry).record(board.directory), board.record.get("split")
+    then = {"reading": STRICT, **entry}
+    if now["digest"] != then["digest"]:
+        return f"the world has changed since (hash {then['digest']}, now {now['digest']})"
+    if then["split"] != split:
+        return f"its split is {then['split']!r}, that of board.json {split!r}"
     adapted: Record = now.pop("adapted", {})
-    recorded: Record = spec.get("adapted") or adapted
-    if keys := differing(recorded, adapted):
+    if keys := differing(then.get("adapted") or adapted, adapted):
         return f"board.json says something else of {', '.join(keys)}"
-    wrong = next((name for name in now if spec.get(name) != now[name]), None)
-    return "" if wrong is None else f"board.json says its {wrong} is {spec.get(wrong)!r}, it is {now[wrong]!r}"
+    wrong = next((name for name in now if then.get(name) != now[name]), None)
+    return "" if wrong is None else f"board.json says its {wrong} is {then.get(wrong)!r}, it is {now[wrong]!r}"
 
 
-def _spec(spec: Record) -> WorldSpec:
-    """Returns the spec of a world on a board."""
-    reading = spec.get("reading", STRICT)
-    return WorldSpec(env_id=spec["env_id"], kwargs=_kwargs(spec), split=spec["split"], reading=reading)
-
-
-def _kwargs(spec: Record) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in spec["kwargs"].items()}
+def _spec(entry: Record) -> WorldSpec:
+    kwargs = {name: tuple(value) if isinstance(value, list) else value for name, value in entry["kwargs"].items()}
+    return WorldSpec(env_id=entry["env_id"], kwargs=kwargs, split=entry["split"], reading=entry.get("reading", STRICT))
 
 
 def _difference(episode: Record, world: gym.Env[Any, Any], board: Board) -> str:
@@ -238,8 +215,18 @@ def _difference(episode: Record, world: gym.Env[Any, Any], board: Board) -> str:
     turn = broken_seal(episode)
     if turn is None:
         return ""
-    what = "what the world decides is the same, but something else is not what was written"
-    return f"turn {turn}: {what}" if turn else f"outside of its turns: {what}"
+    where = f"turn {turn}" if turn else "outside of its turns"
+    return f"{where}: what the world decides is the same, but something else is not what was written"
+
+
+class _Mark(Stored):
+    agent: str
+    world: str
+    digest: str
+
+
+class _MarksFile(Stored):
+    rows: list[_Mark]
 
 
 def mark(board: Board, replayed: Iterable[ReplayedRow]) -> None:
@@ -256,7 +243,7 @@ def mark(board: Board, replayed: Iterable[ReplayedRow]) -> None:
         if row.is_verified
     ]
     if kept := {(row.agent, row.world) for row in rows if row.obstacle}:
-        marks += [each for each in _marks(board) if (each["agent"], each["world"]) in kept]
+        marks += [each for each in _marks(board) if row_of(each) in kept]
     now = versions(world.get("adapted") for world in board.record["worlds"])
     content = json.dumps({"rows": marks, "versions": now}, indent=2) + "\n"
     with board.writing():
@@ -270,15 +257,16 @@ def verified_rows(board: Board, episodes: Sequence[Record]) -> set[RowName]:
         board: The board.
         episodes: All of its episodes.
     """
-    marked = marked_rows(board, episodes)
-    return {row for row, of_row in _by_row(episodes).items() if row in marked and _has_pictures(board, of_row)}
+    by_row = _by_row(episodes)
+    return {row for row in marked_rows(board, episodes) if _has_images(board, by_row[row])}
 
 
 def marked_rows(board: Board, episodes: Sequence[Record]) -> set[RowName]:
     """Returns which rows were verified and have not changed since, whether or not their images are there."""
-    marked = {(each["agent"], each["world"]): each["digest"] for each in _marks(board)}
-    by_row = _by_row(episodes)
-    return {row for row, of_row in by_row.items() if row in marked and _digest(board, row, of_row) == marked[row]}
+    marked = {row_of(each): each["digest"] for each in _marks(board)}
+    return {
+        row for row, of_row in _by_row(episodes).items() if row in marked and _digest(board, row, of_row) == marked[row]
+    }
 
 
 def _marks(board: Board) -> list[Record]:
@@ -286,47 +274,44 @@ def _marks(board: Board) -> list[Record]:
     if not path.is_file():
         return []
     marks = parse_object(path.read_bytes(), str(path))
-    if wrong := misshapen(marks, MARKS):
+    if wrong := misfit(marks, _MarksFile):
         raise BrokenRunDataError(f"{path} cannot be read: {wrong}. Remove it; replay writes it again.")
     return list(marks["rows"])
 
 
 def _by_row(episodes: Iterable[Record]) -> dict[RowName, list[Record]]:
+    """Returns the episodes of each row without those that a failure ended."""
     by_row: dict[RowName, list[Record]] = defaultdict(list)
-    for episode in _played(episodes):
-        by_row[row_of(episode)].append(episode)
+    for episode in episodes:
+        if not episode["error"]:
+            by_row[row_of(episode)].append(episode)
     return by_row
 
 
-def _has_pictures(board: Board, episodes: Iterable[Record]) -> bool:
-    """Returns whether all pictures of episodes are the files that were written."""
-    shown = (each for episode in episodes for each in [*episode["turns"], episode["final"]])
-    names = {name for each in shown for name in each.get("images", ())}
+def _has_images(board: Board, episodes: Iterable[Record]) -> bool:
+    """Returns whether all images of episodes are the files that were written."""
+    names = {name for episode in episodes for name in image_names(episode)}
     try:
         return all(hashlib.sha256(board.images.load(name)).hexdigest() == name for name in names)
     except (RunDataError, OSError):
         return False
 
 
-def _played(episodes: Iterable[Record]) -> list[Record]:
-    return [episode for episode in episodes if not episode["error"]]
-
-
 def _digest(board: Board, row: RowName, episodes: Iterable[Record]) -> str:
     """Returns the hash of a row as it is now, whatever seals say; judges may change their minds."""
-    said = {name: value for name, value in board.record.items() if name not in ("worlds", "agents")}
+    agent, world = row
+    rest = {name: value for name, value in board.record.items() if name not in ("worlds", "agents")}
     entries = [
-        each
-        for kind, name in zip(("agents", "worlds"), row, strict=True)
-        for each in board.record[kind]
-        if each["label"] == name
+        *(entry for entry in board.record["agents"] if entry["label"] == agent),
+        *(entry for entry in board.record["worlds"] if entry["label"] == world),
     ]
-    return digest_of([said, entries, sorted(digest_of(_unjudged(episode)) for episode in episodes)])
+    return digest_of([rest, entries, sorted(digest_of(unjudged(episode)) for episode in episodes)])
 
 
-def _unjudged(episode: Record) -> Record:
-    told = {name: value for name, value in episode.items() if name not in ("judged", "judge", "unjudged", *SEALS)}
-    return {**told, "turns": [{**turn, "scores": None} for turn in episode["turns"]]}
+def unjudged(episode: Record) -> Record:
+    """Returns an episode without seals and without what judges say of it."""
+    plain = {name: value for name, value in episode.items() if name not in ("judged", "judge", "unjudged", *SEALS)}
+    return {**plain, "turns": [{**turn, "scores": None} for turn in episode["turns"]]}
 
 
 _PACKAGES = (

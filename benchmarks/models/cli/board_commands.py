@@ -16,14 +16,14 @@ from benchmarks.models.board.verification import changed_worlds, mark, verify
 from benchmarks.models.cli.run_command import board_text, page_of
 from benchmarks.models.measures.board_export import Format, exported
 from benchmarks.models.page.board_page import build_page
-from benchmarks.models.play.board_forecast import PRICE_UNKNOWN, Forecast, forecast
+from benchmarks.models.play.board_forecast import forecast
 from benchmarks.models.play.board_progress import duration
-from benchmarks.models.text_table import text_table
 from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.records.json_lines import replace_file
 from vlm_envs.registration import registered_name, require_available
-from vlm_envs.statistics.paired_tests import FamilyPower, family_levels_needed
-from vlm_envs.validation import require, require_above, require_at_least, require_between
+from vlm_envs.statistics.paired_tests import family_levels_needed
+from vlm_envs.terminal_tables import text_table
+from vlm_envs.validation import require, require_above, require_between
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,10 +144,12 @@ def run_merge(options: MergeOptions) -> None:
     """Writes the new board and its page, and prints its table."""
     sources = [Board(path) for path in options.boards]
     merged = merge(options.boards, options.out)
+    versions = merged.record.get("versions", {})
     for source in sources[1:]:
-        versions, other = merged.record.get("versions", {}), source.record.get("versions", {})
-        if changed := [name for name in sorted({*versions, *other}) if versions.get(name) != other.get(name)]:
-            changes = ", ".join(f"{name} {versions.get(name)} and {other.get(name)}" for name in changed)
+        other = source.record.get("versions", {})
+        names = [name for name in sorted({*versions, *other}) if versions.get(name) != other.get(name)]
+        if names:
+            changes = ", ".join(f"{name} {versions.get(name)} and {other.get(name)}" for name in names)
             print(f"{sources[0].directory} and {source.directory} differ in versions: {changes}.", file=sys.stderr)
     print(board_text(merged))
     print(page_of(merged))
@@ -186,13 +188,9 @@ class PowerOptions:
 
     def __post_init__(self) -> None:
         require_between(self, 0, 1, "first", "second", "agreement")
-        require_above(self, 0, "power")
-        require(self.alpha < 1 and self.power < 1, "--alpha and --power must be below 1.")
-        require(self.alpha >= _LEAST_ALPHA, f"--alpha must be at least {_LEAST_ALPHA:g}; got {self.alpha:g}.")
-        require_at_least(self, 2, "models")
-        require_at_least(self, 1, "worlds")
-        require(self.models <= _MOST_MODELS, f"--models must be at most {_MOST_MODELS}; got {self.models}.")
-        require(self.worlds <= _MOST_WORLDS, f"--worlds must be at most {_MOST_WORLDS}; got {self.worlds}.")
+        require_between(self, _LEAST_ALPHA, 1 - _LEAST_ALPHA, "alpha", "power")
+        require_between(self, 2, _MOST_MODELS, "models")
+        require_between(self, 1, _MOST_WORLDS, "worlds")
 
 
 def run_power(options: PowerOptions) -> None:
@@ -211,29 +209,20 @@ def run_power(options: PowerOptions) -> None:
         power=options.power,
     )
     found = "more than 100,000 levels" if needed is None else f"{needed.num_levels} levels"
-    where = " of each world" if options.worlds > 1 else ""
-    test = f"McNemar's exact test at {options.alpha:g}{_correction(options)}"
+    num_tests = options.worlds * options.models * (options.models - 1) // 2
+    test, of_range = f"McNemar's exact test at {options.alpha:g}", ""
+    if num_tests > 1:
+        worlds = "1 world" if options.worlds == 1 else f"{options.worlds} worlds"
+        test += f", Holm-corrected for {num_tests} pairs ({options.models} models in {worlds}),"
+        if needed is not None:
+            of_range = (
+                f" This probability is {needed.least:.0%} if no other pair differs, and {needed.most:.0%} if half of "
+                "the models have each rate in every world."
+            )
     assumed = "" if options.agreement else " Assumed: their outcomes on a level do not agree; see --agreement."
     print(
-        f"{found}{where}: {test} finds {first:g} against {second:g} with a probability of {options.power:.0%}."
-        f"{_range(needed)}{assumed}"
-    )
-
-
-def _correction(options: PowerOptions) -> str:
-    num_tests = options.worlds * options.models * (options.models - 1) // 2
-    if num_tests == 1:
-        return ""
-    worlds = "1 world" if options.worlds == 1 else f"{options.worlds} worlds"
-    return f", Holm-corrected for {num_tests} pairs ({options.models} models in {worlds}),"
-
-
-def _range(needed: FamilyPower | None) -> str:
-    if needed is None or needed.num_tests == 1:
-        return ""
-    return (
-        f" This probability is {needed.least:.0%} if no other pair differs, and {needed.most:.0%} if half of the "
-        "models have each rate in every world."
+        f"{found}{' of each world' if options.worlds > 1 else ''}: {test} finds {first:g} against {second:g} with a "
+        f"probability of {options.power:.0%}.{of_range}{assumed}"
     )
 
 
@@ -261,21 +250,22 @@ def run_forecast(options: ForecastOptions) -> None:
     """Prints a table."""
     found = forecast(Board(options.board), options.levels)
     require(bool(found), f"{options.board} has no episode to tell anything from. Play some: python -m benchmarks run")
-    print(text_table([_cells(each) for each in found]))
-
-
-def _cells(each: Forecast) -> dict[str, str]:
-    usd = [f"{each.usd:.2f}"] if each.usd is not None else []
-    return {
-        "levels": str(each.num_levels),
-        "world": each.world,
-        "agent": each.agent,
-        "pilot": str(each.num_pilot),
-        "time": duration(each.seconds),
-        "tokens": "" if each.tokens is None else f"{each.tokens:,.0f}",
-        "USD": " + ".join([*usd, *([PRICE_UNKNOWN] if each.is_price_unknown else [])]),
-        "success within": "" if each.half_width is None else f"±{each.half_width:.3f} at most",
-    }
+    table = []
+    for each in found:
+        usd = [f"{each.usd:.2f}"] if each.usd is not None else []
+        table.append(
+            {
+                "levels": str(each.num_levels),
+                "world": each.world,
+                "agent": each.agent,
+                "pilot": str(each.num_pilot),
+                "time": duration(each.seconds),
+                "tokens": "" if each.tokens is None else f"{each.tokens:,.0f}",
+                "USD": " + ".join([*usd, *(["price unknown"] if each.is_price_unknown else [])]),
+                "success within": "" if each.half_width is None else f"±{each.half_width:.3f} at most",
+            }
+        )
+    print(text_table(table))
 
 
 _DIGEST_CHARS = 16

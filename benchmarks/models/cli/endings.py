@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from statistics import median_low
 
 from agents.api.failures import TRANSIENT_STATUSES, one_line
 from benchmarks.models.measures.measures import unread_turns, why_unread, why_unread_exactly
@@ -19,16 +20,21 @@ MOST_UNREAD = 0.2
 FAR_BELOW = 0.9
 """Share of an agent's token limit below which a cut-off response was cut off by the server."""
 
-_OF_LENGTH = re.compile(r"max_(?:completion_|output_|new_)?tokens|output tokens|context length", re.IGNORECASE)
-_WITHOUT_VISION = re.compile(
+_WITHOUT_VISION = (
     r"at most 0 (?:image|multimodal)|not a multimodal model|image input is not supported"
-    r"|(?:not|n't|cannot) (?:support|accept|process)\w* (?:image|vision|multimodal)",
-    re.IGNORECASE,
+    r"|(?:not|n't|cannot) (?:support|accept|process)\w* (?:image|vision|multimodal)"
 )
-_OF_IMAGES = re.compile(r"\b(?:images?|pictures?)\b", re.IGNORECASE)
-_OF_CONTEXT = re.compile(r"context|tokens?\b|prompt|input", re.IGNORECASE)
+_REMEDIES = {
+    "HTTP 40[13]": "Check the key in {key}.",
+    f"HTTP 4.*(?:{_WITHOUT_VISION})": "The server takes no images; serve a vision model.",
+    "HTTP 400.*(?:max_(?:completion_|output_|new_)?tokens|output tokens|context length)": (
+        "To lower the limit of a response, max_tokens={limit}, to N, run the agent {renamed}."
+    ),
+    "HTTP 404": "Check the model's name and the address, which needs its version, such as /v1.",
+    "HTTP 4": "Fix its settings.",
+}
+"""What helps against a provider's lasting failures, by pattern; the first that fits counts."""
 _AGAIN = "The same command tries again."
-_THEN_AGAIN = "Then the same command tries again."
 
 
 def told_of(run: BoardRun) -> list[str]:
@@ -44,28 +50,23 @@ def told_of(run: BoardRun) -> list[str]:
         # Only now: episodes that were under way have cost something, too
         spent = f" ({run.spent_usd:.2f} USD on this board)" if run.plan.budget_usd is not None else ""
         lines.append(f"Stopped: {run.reason}{spent}. {run.remedy}")
-    lines += _not_started(run)
+    counts = run.not_started()
+    if run.reason and counts:
+        total = sum(count for _, count in counts)
+        lines.append(f"{_episodes(total)} {'were' if total > 1 else 'was'} not started.")
+    else:
+        lines += [
+            f"{part.agent} left {part.world} with {_episodes(count)} not started, because the last "
+            f"{part.num_failed_in_a_row} failed. The same command starts with these."
+            for part, count in counts
+            if part.has_left
+        ]
     num_errors = {total.label: total.num_errors for total in run.progress.agents()}
     players = {each.label: each for each in run.contestants}
     for label, failure in run.failures.items():
         how_often = f" {num_errors[label]} times" if num_errors[label] > 1 else ""
         lines.append(f"{label} failed{how_often}, at last: {failure.rstrip('.')}. {_remedy(failure, players[label])}")
     return lines
-
-
-def _not_started(run: BoardRun) -> Iterator[str]:
-    """Yields lines on episodes that no try has started, and why."""
-    counts = run.not_started()
-    if run.reason and counts:
-        total = sum(count for _, count in counts)
-        yield f"{_episodes(total)} {'were' if total > 1 else 'was'} not started."
-        return
-    for part, count in counts:
-        if part.has_left:
-            yield (
-                f"{part.agent} left {part.world} with {_episodes(count)} not started, because the last "
-                f"{part.num_failed_in_a_row} failed. The same command starts with these."
-            )
 
 
 def _episodes(count: int) -> str:
@@ -79,41 +80,52 @@ def unread_of(run: BoardRun) -> list[str]:
     worlds with many turns do not hide one with few, and cut-off ones of all worlds, as their limit is the agent's.
     """
     worlds = [world["label"] for world in run.board.record["worlds"]]
-    episodes: dict[tuple[str, str], list[Record]] = defaultdict(list)
-    for episode in run.board.episodes():
-        if not episode["error"]:
-            episodes[episode["agent"], episode["world"]].append(episode)
+    played = [episode for episode in run.board.episodes() if not episode["error"]]
     lines: list[str] = []
     for player in run.contestants:
-        of_all_worlds: list[Record] = []
+        turns: list[Record] = []
         for world in worlds:
             where = f" in {world}" if len(worlds) > 1 else ""
-            turns = [turn for episode in episodes[player.label, world] for turn in episode["turns"]]
-            lines += _limit_lines(player, where, episodes[player.label, world])
-            lines += _unread_line(player.label, where, turns)
-            of_all_worlds += turns
-        lines += _cut_line(player, of_all_worlds)
-        lines += _models_line(player.label, of_all_worlds)
-        lines += _uncounted_line(player.label, of_all_worlds)
+            episodes = [each for each in played if (each["agent"], each["world"]) == (player.label, world)]
+            lines += _limit_lines(player, where, episodes)
+            of_world = [turn for episode in episodes for turn in episode["turns"]]
+            lines += _unread_line(player.label, where, of_world)
+            turns += of_world
+        lines += _cut_line(player, turns)
+        models = Counter(model for turn in turns if (model := turn.get("model")))
+        if len(models) > 1:
+            counts = ", ".join(f"{model} ({count:,} responses)" for model, count in models.items())
+            lines.append(
+                f"{player.label}: the server returned {len(models)} model IDs, which count as one agent here: "
+                f"{counts}. To measure a new version by itself, add it with as=NAME."
+            )
+        if uncounted := int(sum(turn["usage"].get("uncounted", 0) for turn in turns)):
+            replies = "1 reply" if uncounted == 1 else f"{uncounted} replies"
+            lines.append(
+                f"{player.label}: the server did not count the tokens of {replies} in {len(turns)} turns, which are "
+                "estimated."
+            )
     return lines
 
 
 def _limit_lines(player: Contestant, where: str, episodes: Sequence[Record]) -> Iterator[str]:
     """Yields a line for each limit of the model that some episodes met, with what the server said most often."""
-    for reason in ("context", "content_filter"):
-        met = [turn for episode in episodes for turn in episode["turns"] if turn["stop_reason"] == reason]
-        if not met:
-            continue
-        num_met = sum(any(turn["stop_reason"] == reason for turn in episode["turns"]) for episode in episodes)
-        [(detail, _)] = Counter(one_line(turn.get("stop_detail") or "") for turn in met).most_common(1)
-        said = f" ({detail.rstrip('.')})" if detail else ""
-        of_all = f"{player.label}: {num_met:,} of {len(episodes):,} episodes{where}"
-        if reason == "content_filter":
-            yield f"{of_all} had turns that the model or its provider refused to answer{said}."
-            continue
-        limit = "image limit" if _OF_IMAGES.search(detail) and not _OF_CONTEXT.search(detail) else "context"
-        remedy = " Raise it on the server, or send less with history=last_images:N." if player.asks_endpoint else ""
-        yield f"{of_all} exceeded the model's {limit}{said}.{remedy}"
+    remedy = " Raise it on the server, or send less with history=last_images:N." if player.asks_endpoint else ""
+    happened = {
+        "context": ("exceeded a limit of the model", remedy),
+        "content_filter": ("had turns that the model or its provider refused to answer", ""),
+    }
+    for reason, (what, helps) in happened.items():
+        met = [
+            [turn for turn in episode["turns"] if turn["stop_reason"] == reason]
+            for episode in episodes
+            if any(turn["stop_reason"] == reason for turn in episode["turns"])
+        ]
+        if met:
+            details = Counter(one_line(turn.get("stop_detail") or "") for turns in met for turn in turns)
+            [(detail, _)] = details.most_common(1)
+            said = f" ({detail.rstrip('.')})" if detail else ""
+            yield f"{player.label}: {len(met):,} of {len(episodes):,} episodes{where} {what}{said}.{helps}"
 
 
 def _unread_line(label: str, where: str, turns: Sequence[Record]) -> Iterator[str]:
@@ -133,42 +145,16 @@ def _cut_line(player: Contestant, turns: Sequence[Record]) -> Iterator[str]:
         return
     of_all = f"{player.label}: {len(cut)} of {len(turns)} responses were cut off"
     name, limit = _token_limit(player)
+    counts = [turn["usage"]["completion_tokens"] for turn in cut if "completion_tokens" in turn["usage"]]
     if limit is None:
         yield f"{of_all} at the token limit."
-    elif tokens := _tokens_if_far_below(limit, cut):
+    elif counts and (usual := median_low(counts)) < FAR_BELOW * limit:
         yield (
-            f"{of_all} before {name}={limit} was reached, most of them after at most {tokens} tokens: the server's "
+            f"{of_all} before {name}={limit} was reached, most of them after at most {usual:.0f} tokens: the server's "
             "context length may be too small."
         )
     else:
         yield f"{of_all} at {name}={limit}. To raise the limit, run the agent {_renamed(player, name, 2 * limit)}."
-
-
-def _models_line(label: str, turns: Sequence[Record]) -> Iterator[str]:
-    models = Counter(model for turn in turns if (model := turn.get("model")))
-    if len(models) > 1:
-        counts = ", ".join(f"{model} ({count:,} responses)" for model, count in models.items())
-        yield (
-            f"{label}: the server returned {len(models)} model IDs, which count as one agent here: {counts}. To "
-            "measure a new version by itself, add it with as=NAME."
-        )
-
-
-def _uncounted_line(label: str, turns: Sequence[Record]) -> Iterator[str]:
-    uncounted = int(sum(turn["usage"].get("uncounted", 0) for turn in turns))
-    if uncounted:
-        replies = "1 reply" if uncounted == 1 else f"{uncounted} replies"
-        yield f"{label}: the server did not count the tokens of {replies} in {len(turns)} turns, which are estimated."
-
-
-def _tokens_if_far_below(limit: int, cut: Sequence[Record]) -> int:
-    """Returns how long most cut-off responses are at most, if that is far below the limit; else 0.
-
-    Responses without a count are left out.
-    """
-    counts = [turn["usage"]["completion_tokens"] for turn in cut if "completion_tokens" in turn["usage"]]
-    short = [count for count in counts if count < FAR_BELOW * limit]
-    return int(max(short)) if 2 * len(short) > len(counts) else 0
 
 
 def _renamed(player: Contestant, name: str, value: object) -> str:
@@ -190,19 +176,14 @@ def _token_limit(player: Contestant) -> tuple[str, int | None]:
 
 def _remedy(failure: str, contestant: Contestant) -> str:
     """Returns what to do after a failure: repeat the command, or change something first if it would fail again."""
-    status = re.search(r"\bHTTP ([34]\d{2})\b", failure)
+    status = re.search(r"\bHTTP (4\d{2})\b", failure)
     if status is None or int(status[1]) in TRANSIENT_STATUSES or not contestant.asks_endpoint:
         return _AGAIN
     config = contestant.agent.client.config  # type: ignore[attr-defined]
-    if status[1] in ("401", "403"):
-        return f"Check the key in {config.key_variable or 'a variable named with api_key_variable=NAME'}. {_THEN_AGAIN}"
-    if _WITHOUT_VISION.search(failure):
-        return f"The server takes no images; serve a vision model. {_THEN_AGAIN}"
-    if status[1] == "400" and _OF_LENGTH.search(failure):
-        renamed = _renamed(contestant, "max_tokens", "N")
-        return f"To lower the limit of a response, max_tokens={config.max_tokens}, to N, run the agent {renamed}."
-    if status[1] != "404":
-        return "Fix its settings; then the same command tries again."
-    if "model" in failure.lower() or not config.address:
-        return f"Check the model's name. {_THEN_AGAIN}"
-    return f"Check the address: it needs its version, such as /v1. {_THEN_AGAIN}"
+    remedy = next(text for pattern, text in _REMEDIES.items() if re.search(pattern, failure, re.IGNORECASE | re.DOTALL))
+    helps = remedy.format(
+        key=config.key_variable or "a variable named with api_key_variable=NAME",
+        limit=getattr(config, "max_tokens", None),
+        renamed=_renamed(contestant, "max_tokens", "N"),
+    )
+    return helps if "{renamed}" in remedy else f"{helps} Then the same command tries again."

@@ -15,14 +15,13 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from agents.api.probe import UnreachableModelError, require_reachable
 from agents.registry import require_agent, setting_names
-from benchmarks.models.board.board import Board, EpisodeKey
+from benchmarks.models.board.board import Board
 from benchmarks.models.board.board_spec import WorldSpec
-from benchmarks.models.cli.rescore_command import EXIT_UNJUDGED, judged_text, rescore, tell_unjudged
+from benchmarks.models.cli.rescore_command import EXIT_UNJUDGED, judged_text, rescore
 from benchmarks.models.cli.run_command import RunOptions, play_board, print_unread
 from benchmarks.models.judged import JudgeOptions
 from benchmarks.models.measures.comparisons import grouped_rows, grouped_text, in_modes, modes_text
 from benchmarks.models.page.board_page import build_page
-from benchmarks.models.play.contestants import Contestant
 from benchmarks.models.play.playing import RunPlan
 from vlm_envs.command_line import tell
 from vlm_envs.validation import require
@@ -82,10 +81,9 @@ class EvaluateOptions(JudgeOptions):
 class _WholePlan(RunPlan):
     """Every item of worlds that list theirs."""
 
-    def keys(self, world: WorldSpec, contestant: Contestant) -> list[EpisodeKey]:
-        """Returns the episodes that an agent shall play in a world."""
-        whole = RunPlan(worlds=self.worlds, episodes=world.num_levels or self.episodes, repeats=self.repeats)
-        return whole.keys(world, contestant)
+    def num_levels(self, world: WorldSpec) -> int:
+        """Returns how many levels of a world are played."""
+        return world.num_levels or self.episodes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,16 +102,9 @@ def run_evaluate(options: EvaluateOptions) -> int:
     """
     require(bool(options.world), "Name what is played: --world VLM/Sokoban-v0.")
     require_agent(options.agent.partition(",")[0])
+    same = ("episodes", "repeats", "split", "reading", "out", "references", "budget_usd")
     evaluation = _Evaluation(
-        agent=(options.sampled_agent,),
-        world=options.worlds,
-        episodes=options.episodes,
-        repeats=options.repeats,
-        split=options.split,
-        reading=options.reading,
-        out=options.out,
-        references=options.references,
-        budget_usd=options.budget_usd,
+        agent=(options.sampled_agent,), world=options.worlds, **{name: getattr(options, name) for name in same}
     )
     try:
         require_reachable(options.endpoints(), "Nothing was played.")
@@ -132,4 +123,4 @@ def run_evaluate(options: EvaluateOptions) -> int:
     if options.modes is not None:
         print(f"\n{modes_text(board.episodes(), options.world, options.modes, options.split)}")
     print_unread(board_run)
-    return max(code, tell_unjudged(rescored, options.label))
+    return max(code, rescored.report(options.label))

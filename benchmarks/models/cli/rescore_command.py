@@ -23,28 +23,28 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from agents.api.probe import UnreachableModelError, require_reachable
-from benchmarks.models.board.board import ANEW, Board, RowName, broken_seal, follows, row_of
-from benchmarks.models.board.board_spec import with_short_names
-from benchmarks.models.board.verification import as_recorded
+from benchmarks.models.board.board import Board, name_of, require_as_written
+from benchmarks.models.board.verification import as_recorded, make_recorded
 from benchmarks.models.judged import (
     NO_GRADERS,
     EarlierScores,
     Graders,
     JudgedEpisode,
     JudgeOptions,
+    Place,
     judge_episodes,
     strata_text,
 )
-from benchmarks.models.measures.measures import GRADED_MEASURES, Row, rows
+from benchmarks.models.measures.measures import GRADED_MEASURES, rows, success_text
 from benchmarks.models.page.board_page import build_page
-from benchmarks.models.text_table import text_table
 from judges.turn_rewards import JudgeFor, Section
 from vlm_envs.command_line import tell
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.replay import play_again
-from vlm_envs.registration import make
+from vlm_envs.terminal_tables import text_table
 from vlm_envs.trajectory import Trajectory
+from vlm_envs.validation import require
 
 EXIT_UNJUDGED = 1
 
@@ -84,17 +84,20 @@ class Rescored:
         """Whether there was no verdict at all, so that nothing was written."""
         return self.num_unjudged == self.num_asked > 0
 
-    def report(self, label: str) -> str:
-        """Returns a line about missing verdicts; empty where none is missing."""
-        why = f" ({self.reason.rstrip('.')})" if self.reason else ""
-        if self.is_refused:
-            return f"{label} gave no verdict on any of {self.num_asked:,} texts{why}, so no score was changed."
+    def report(self, label: str) -> int:
+        """Prints a line about missing verdicts, if any, and returns the exit code."""
         if not self.num_unjudged:
-            return ""
-        return (
-            f"{label} gave no verdict on {self.num_unjudged:,} of {self.num_asked:,} texts{why}. Their earlier scores "
-            "were kept, if they had any. The same command asks about these texts only."
+            return 0
+        why = f" ({self.reason.rstrip('.')})" if self.reason else ""
+        report = (
+            f"{label} gave no verdict on any of {self.num_asked:,} texts{why}, so no score was changed."
+            if self.is_refused
+            else f"{label} gave no verdict on {self.num_unjudged:,} of {self.num_asked:,} texts{why}. Their earlier "
+            "scores were kept, if they had any. The same command asks about these texts only."
         )
+        sys.stdout.flush()
+        print(report, file=sys.stderr)
+        return EXIT_UNJUDGED
 
 
 def run_rescore(options: RescoreOptions) -> int:
@@ -107,21 +110,11 @@ def run_rescore(options: RescoreOptions) -> int:
         return EXIT_UNJUDGED
     with options.chosen() as judge_for, options.graders() as graders:
         rescored = rescore(board, judge_for, options.label, graders=graders)
-    if rescored.is_refused:
-        tell(rescored.report(options.label))
-        return EXIT_UNJUDGED
-    print(judged_text(board.episodes()))
-    print(f"{rescored.num_changed} episodes have other scores than before.")
-    build_page(options.board)
-    return tell_unjudged(rescored, options.label)
-
-
-def tell_unjudged(rescored: Rescored, label: str) -> int:
-    """Prints how many verdicts are missing, and returns the exit code that says so."""
-    if report := rescored.report(label):
-        sys.stdout.flush()
-        print(report, file=sys.stderr)
-    return EXIT_UNJUDGED if rescored.num_unjudged else 0
+    if not rescored.is_refused:
+        print(judged_text(board.episodes()))
+        print(f"{rescored.num_changed} episodes have other scores than before.")
+        build_page(options.board)
+    return rescored.report(options.label)
 
 
 def rescore(
@@ -151,28 +144,30 @@ def rescore(
     """
     with board.writing():
         lines = board.lines()
+        require_as_written(board, lines, "nothing was changed")  # they are sealed again, so a changed one would pass
+        resumes = only_new or any(line.get("judge") == label and line.get("unjudged") for line in lines)
+        known_judge = label if resumes else None
         rescored = list(lines)
-        resumes = only_new or any(_is_incomplete(line, label) for line in lines)
         num_asked = num_unjudged = 0
         reason = ""
-        for name, numbers in _by_world(lines, label if resumes else None).items():
+        for name, numbers in _to_judge(lines, known_judge).items():
             with closing(_made(board, name)) as world, _quiet():
                 for start in range(0, len(numbers), _BATCH):
                     batch = numbers[start : start + _BATCH]
                     episodes = [_again(lines[number], world) for number in batch]
-                    scores = [_earlier_scores(lines[number], label if resumes else None) for number in batch]
-                    grades = [_known_grades(lines[number], label if resumes else None) for number in batch]
-                    judged = judge_episodes(episodes, judge_for, scores)
-                    graded = graders.measures(episodes, grades)
-                    for number, verdicts, found, earlier in zip(batch, judged, graded, grades, strict=True):
-                        rescored[number] = _with_scores(lines[number], verdicts, found, label)
-                        num_asked += verdicts.num_asked + len(found.keys() - earlier.keys())
+                    earlier = [_earlier_scores(lines[number], known_judge) for number in batch]
+                    judged = judge_episodes(episodes, judge_for, earlier)
+                    graded = graders.measures(episodes, earlier)
+                    for number, before, verdicts, grades in zip(batch, earlier, judged, graded, strict=True):
+                        rescored[number] = _with_scores(lines[number], before, verdicts, grades, label)
+                        num_asked += verdicts.num_asked + len(grades)
                         num_unjudged += len(rescored[number].get("unjudged", ()))
                         reason = next(iter(verdicts.unjudged.values()), reason)
-        found_none = num_unjudged == num_asked > 0
-        if not found_none:
+        if num_unjudged == num_asked > 0:
+            rescored = lines
+        else:
             board.rewrite(rescored)
-    num_changed = 0 if found_none else sum(map(_differs, lines, rescored))
+    num_changed = sum(_judgment(old) != _judgment(new) for old, new in zip(lines, rescored, strict=True))
     return Rescored(num_changed=num_changed, num_asked=num_asked, num_unjudged=num_unjudged, reason=reason)
 
 
@@ -187,115 +182,81 @@ def _quiet() -> Iterator[None]:
         logger.disabled = before
 
 
-def _is_incomplete(line: Record, label: str) -> bool:
-    return line.get("judge") == label and bool(line.get("unjudged"))
-
-
-def _by_world(lines: Sequence[Record], known_judge: str | None) -> dict[str, list[int]]:
-    """Returns the numbers of the lines to judge, by world; raises `ConfigError` for changed ones.
-
-    Lines are sealed again when they are rewritten, so a changed one would pass for genuine afterwards.
-    """
+def _to_judge(lines: Sequence[Record], known_judge: str | None) -> dict[str, list[int]]:
+    """Returns the numbers of the lines to judge, by world."""
     by_world: dict[str, list[int]] = defaultdict(list)
-    before: dict[RowName, Record] = {}
     for number, line in enumerate(lines):
-        if broken_seal(line) is not None:
-            raise _refusal(line, "is not as it was written")
-        if not follows(line, before.get(row_of(line))):
-            raise _refusal(line, f"does not follow the line before it ({ANEW})")
-        before[row_of(line)] = line
         is_judged = known_judge is not None and line.get("judge") == known_judge and not line.get("unjudged")
         if not line["error"] and not is_judged:
             by_world[line["world"]].append(number)
     return by_world
 
 
-def _refusal(line: Record, fault: str) -> ConfigError:
-    where = f"{line['agent']} in {line['world']}, seed {line['seed']}, repeat {line['repeat']}"
-    return ConfigError(f"{where} {fault}, so nothing was changed. See what differs: python -m benchmarks replay BOARD")
-
-
-def _differs(old: Record, new: Record) -> bool:
-    return _judgement(old) != _judgement(new)
-
-
-def _judgement(line: Record) -> object:
+def _judgment(line: Record) -> object:
     scores = [turn["scores"] for turn in line.get("turns", ())]
     return line.get("judge"), line.get("judged"), line.get("unjudged"), scores
 
 
 def _made(board: Board, name: str) -> Any:
-    record = next((world for world in board.record["worlds"] if world["label"] == name), None)
-    if record is None:
+    entry = next((world for world in board.record["worlds"] if world["label"] == name), None)
+    if entry is None:
         raise ConfigError(f"{board.directory} has episodes in {name}, which its board.json does not list.")
-    kwargs = {name: tuple(value) if isinstance(value, list) else value for name, value in record["kwargs"].items()}
-    with as_recorded(board, record):
-        return make(record["env_id"], **kwargs, split=record["split"], disable_env_checker=True)
+    with as_recorded(board, entry):
+        return make_recorded(entry)
 
 
 def _again(line: Record, world: Any) -> Trajectory:
     """Returns an episode with all that the world says of it; raises `ConfigError` where it is not the recorded one."""
     episode = play_again(line, world.unwrapped)
     recorded = [line["start_state_hash"], *((turn["state_hash"], turn["reward"]) for turn in line["turns"])]
-    if recorded != [episode.start_state_hash, *((turn.info["state_hash"], turn.reward) for turn in episode.turns)]:
-        raise _refusal(line, "does not go as it was recorded")
+    require(
+        recorded == [episode.start_state_hash, *((turn.info["state_hash"], turn.reward) for turn in episode.turns)],
+        f"{name_of(line)} does not go as it was recorded, so nothing was changed. See what differs: python -m "
+        "benchmarks replay BOARD",
+    )
     return episode
 
 
 def _earlier_scores(line: Record, known_judge: str | None) -> EarlierScores:
-    """Returns the scores of an episode's texts; final are those that a known judge gave."""
-    scores = {
+    """Returns the scores that an episode has; final are those that a known judge gave."""
+    scores: dict[Place, float] = {
         (turn, section): score
         for turn, recorded in enumerate(line["turns"])
         for section, score in recorded["scores"].items()
         if score is not None
     }
+    judged = line.get("judged") or {}
+    scores |= {(None, name): judged[name] for name in GRADED_MEASURES if judged.get(name) is not None}
     if known_judge is None or line.get("judge") != known_judge:
-        return EarlierScores(fallback=scores)
-    missing = _unjudged(line)
-    final = {place: score for place, score in scores.items() if place not in missing}
-    return EarlierScores(final=final, fallback=scores)
+        return EarlierScores(scores=scores)
+    return EarlierScores(scores=scores, final=scores.keys() - _kept_from(line).keys())
 
 
-def _known_grades(line: Record, known_judge: str | None) -> dict[str, float]:
-    """Returns the graders' measures of an episode that are not asked for again."""
-    if known_judge is None or line.get("judge") != known_judge:
-        return {}
-    missing, judged = _unjudged(line), line.get("judged") or {}
-    return {name: judged[name] for name in GRADED_MEASURES if name in judged and (None, name) not in missing}
+def _kept_from(line: Record) -> dict[Place, str]:
+    """Returns the places without a verdict, each with the judge whose score was kept there."""
+    return {(entry.get("turn"), entry["of"]): entry.get("kept", "") for entry in line.get("unjudged") or ()}
 
 
-def _unjudged(line: Record) -> dict[tuple[int | None, str], Record]:
-    """Returns the entries of what has no verdict, by turn and section or by measure."""
-    return {(entry.get("turn"), entry["of"]): entry for entry in line.get("unjudged") or ()}
-
-
-def _with_scores(line: Record, said: JudgedEpisode, graded: Mapping[str, float | None], label: str) -> Record:
+def _with_scores(
+    line: Record, earlier: EarlierScores, said: JudgedEpisode, graded: Mapping[str, float | None], label: str
+) -> Record:
+    """Returns a line with what judges and graders say now; earlier scores stay where they gave no verdict."""
     turns = [turn | {"scores": dict(scores)} for turn, scores in zip(line["turns"], said.scores, strict=True)]
-    missing = [
-        {"of": section, "turn": turn, **_kept(line, (turn, section), line["turns"][turn]["scores"].get(section))}
-        for turn, section in said.unjudged
-    ]
-    old, grades = line.get("judged") or {}, {}
-    for name, grade in graded.items():
-        if grade is None:
-            missing.append({"of": name, **_kept(line, (None, name), old.get(name))})
-        if (value := old.get(name) if grade is None else grade) is not None:
-            grades[name] = value
-    plain = {name: value for name, value in line.items() if name != "unjudged"}
-    plain |= {"turns": turns, "judged": {**said.measures, **grades}, "judge": label}
-    return plain | ({"unjudged": missing} if missing else {})
-
-
-def _kept(line: Record, place: tuple[int | None, str], score: float | None) -> Record:
-    """Returns which judge gave the score that stays in a place without a verdict; nothing where there is no score."""
-    if score is None:
-        return {}
-    entry = _unjudged(line).get(place)
-    return {"kept": str(line.get("judge") or "") if entry is None else entry.get("kept", "")}
-
-
-_NO_VERDICT = "no verdict"
+    kept_from = _kept_from(line)
+    missing = []
+    for turn, name in (*said.unjudged, *((None, name) for name, grade in graded.items() if grade is None)):
+        entry = {"of": name} if turn is None else {"of": name, "turn": turn}
+        if (turn, name) in earlier.scores:
+            entry["kept"] = kept_from.get((turn, name), line.get("judge") or "")
+        missing.append(entry)
+    measures: dict[str, float] = dict(said.measures)
+    for name in GRADED_MEASURES:
+        if name in graded or (None, name) in earlier.final:
+            grade = graded.get(name)
+            value = earlier.scores.get((None, name)) if grade is None else grade
+            measures |= {} if value is None else {name: value}
+    rest = {name: value for name, value in line.items() if name != "unjudged"}
+    return rest | {"turns": turns, "judged": measures, "judge": label} | ({"unjudged": missing} if missing else {})
 
 
 def judged_text(episodes: Sequence[Record]) -> str:
@@ -303,21 +264,19 @@ def judged_text(episodes: Sequence[Record]) -> str:
 
     Where a judge has said how much must be magnified, a second table tells them by stratum.
     """
-    episodes = with_short_names(episodes)
-    found = rows(episodes)
-    names = list(dict.fromkeys(name for row in found for name in row.judged))
-    names += [_NO_VERDICT] if any(row.num_unjudged for row in found) else []
+    found = sorted(rows(episodes), key=lambda row: (row.world, -row.success, row.agent))
+    names = dict.fromkeys(name for row in found for name in row.judged)
     of_rows = text_table(
-        [_told(row, names) for row in sorted(found, key=lambda row: (row.world, -row.success, row.agent))]
+        [
+            {
+                "world": row.world,
+                "agent": row.agent,
+                "success": success_text(row),
+                "episodes": str(row.num_episodes),
+                **{name: f"{row.judged[name]:.3f}" if name in row.judged else "" for name in names},
+                "no verdict": f"{row.num_unjudged:,} of {row.num_asked:,}" if row.num_unjudged else "",
+            }
+            for row in found
+        ]
     )
     return "\n\n".join(filter(None, (of_rows, strata_text(episodes))))
-
-
-def _told(row: Row, names: Sequence[str]) -> dict[str, str]:
-    low, high = row.interval
-    success = f"{row.success:.3f} ({low:.3f} to {high:.3f})" if row.num_episodes else "–"
-    told = {"world": row.world, "agent": row.agent, "success": success, "episodes": str(row.num_episodes)}
-    told |= {name: f"{row.judged[name]:.3f}" if name in row.judged else "" for name in names if name != _NO_VERDICT}
-    if _NO_VERDICT in names:
-        told[_NO_VERDICT] = f"{row.num_unjudged:,} of {row.num_asked:,}" if row.num_unjudged else ""
-    return told

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from itertools import pairwise
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,15 +18,13 @@ from benchmarks.models.board.board_spec import (
     AgentSpec,
     WorldSpec,
     entry_for,
-    short_names,
     suite_named,
-    with_short_names,
 )
 from benchmarks.models.board.verification import verified_rows
 from benchmarks.models.cli.endings import told_of, unread_of
 from benchmarks.models.measures.comparisons import OverallRow, overall
-from benchmarks.models.measures.measures import rows
-from benchmarks.models.measures.perception_gaps import gaps_text, perception_gaps, split_views
+from benchmarks.models.measures.measures import rows, success_text
+from benchmarks.models.measures.perception_gaps import gaps_text, perception_gaps, split_views, with_interval
 from benchmarks.models.page.board_page import build_page
 from benchmarks.models.page.page_tables import columns
 from benchmarks.models.play.board_progress import ProgressDisplay
@@ -41,15 +39,17 @@ from benchmarks.models.play.contestants import (
     skip_unplayable,
 )
 from benchmarks.models.play.playing import BoardRun, RunPlan, require_prices, second_interrupt_quits
-from benchmarks.models.text_table import text_table
 from vlm_envs.adapter.stored import fixed
 from vlm_envs.command_line import EXIT_INTERRUPTED, Program, description_of, parsed
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunDataError
 from vlm_envs.registration import registered_name, require_available
-from vlm_envs.validation import did_you_mean, require, require_above, require_at_least, require_flag
+from vlm_envs.terminal_tables import text_table
+from vlm_envs.validation import require, require_above, require_at_least
 
 EXIT_INCOMPLETE = 1
+
+_CONFIG = "--config"
 
 _DEFAULT_EPISODES = 256
 
@@ -144,7 +144,11 @@ def run(options: RunOptions) -> int:
 def print_unread(board_run: BoardRun) -> None:
     """Prints how many responses could not be read or were cut off; a command calls this last."""
     sys.stdout.flush()
-    for line in unread_of(board_run):
+    _print_lines(unread_of(board_run))
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
         print(line, file=sys.stderr)
 
 
@@ -154,49 +158,44 @@ def play_board(options: RunOptions) -> tuple[BoardRun, int]:
         bool(options.out or options.world or options.suite),
         "Name worlds with --world ID, or a suite with --suite NAME, and the board's folder with --out boards/NAME.",
     )
-    require(options.out is not None, "Name the board's folder: --out boards/NAME.")
-    assert options.out is not None
+    out = options.out
+    if out is None:
+        raise ConfigError("Name the board's folder: --out boards/NAME.")
     with fixed(world.env_id for world in options.worlds()):
-        return _play_board(options, options.out)
-
-
-def _play_board(options: RunOptions, out: Path) -> tuple[BoardRun, int]:
-    asked = asked_agents(options.agent, references=options.references)
-    probed = _probe_new(asked, options)
-    plan = options.plan()
-    views = _views(plan) if options.split_perception else None
-    players, skipped = skip_unplayable(plan.worlds, make_contestants(asked))
-    require(
-        all(map(_sees, players)) or all(world.kwargs.get("obs_mode") == "text" for world in plan.worlds),
-        "This terminal shows no colours, and so no pictures: --agent human,window=True, or set TERM=xterm-256color and "
-        "leave NO_COLOR unset.",
-    )
-    few = few_items_lines(plan.worlds, options.episodes)
-    for line in (*skipped, *few, *format_warnings(plan.worlds, players)):
-        print(line, file=sys.stderr)
-    board_run, code = _played(plan, players, out, probed)
-    if views is not None and not board_run.reason:
-        of_views = contestants(options.agent, references=False)
-        probed = {player.label for player in of_views}
-        board_run, code_of_views = _played(views, of_views, out, probed)
-        code = max(code, code_of_views)
-    print(board_text(board_run.board))
-    if views is not None:
-        episodes = with_short_names(board_run.board.episodes())
-        print(f"\n{gaps_text(perception_gaps(episodes, board_run.board.record['worlds']))}")
-    print(page_of(board_run.board))
+        asked = asked_agents(options.agent, references=options.references)
+        probed = _probe_new(asked, out, has_budget=options.budget_usd is not None)
+        plan = options.plan()
+        views = _views(plan) if options.split_perception else None
+        players, skipped = skip_unplayable(plan.worlds, make_contestants(asked))
+        require(
+            all(not player.is_person or getattr(player.agent, "sees_pictures", True) for player in players)
+            or all(world.kwargs.get("obs_mode") == "text" for world in plan.worlds),
+            "This terminal shows no colours, and so no pictures: --agent human,window=True, or set TERM=xterm-256color "
+            "and leave NO_COLOR unset.",
+        )
+        few = few_items_lines(plan.worlds, options.episodes)
+        _print_lines([*skipped, *few, *format_warnings(plan.worlds, players)])
+        board_run, code = _played(plan, players, out, probed)
+        if views is not None and not board_run.reason:
+            of_views = contestants(options.agent, references=False)
+            board_run, code_of_views = _played(views, of_views, out, {player.label for player in of_views})
+            code = max(code, code_of_views)
+        print(board_text(board_run.board))
+        if views is not None:
+            gaps = perception_gaps(board_run.board.episodes(), board_run.board.record["worlds"])
+            print(f"\n{gaps_text(gaps)}")
+        print(page_of(board_run.board))
     return board_run, code
 
 
-def _probe_new(asked: Iterable[AgentSpec], options: RunOptions) -> set[str]:
+def _probe_new(asked: Iterable[AgentSpec], out: Path, *, has_budget: bool) -> set[str]:
     """Asks the models that are not on the board yet, before any world is made; returns their labels."""
-    assert options.out is not None
-    known = Board.agents_in(options.out)
+    known = Board.agents_in(out)
     served = make_contestants(spec for spec in asked if is_served(spec))
     try:
-        if options.budget_usd is not None:
+        if has_budget:
             require_prices(served)
-        new = [player for player in served if entry_for(player.record(), known, options.out) is None]
+        new = [player for player in served if entry_for(player.record(), known, out) is None]
         _require_reachable(new)
     finally:
         for player in served:
@@ -209,17 +208,11 @@ def _require_reachable(players: Iterable[Contestant]) -> None:
     require_reachable(endpoints, "Nothing was played.")
 
 
-def _sees(contestant: Contestant) -> bool:
-    """Returns whether an agent is shown pictures; only people need more than the observation for it."""
-    return not contestant.is_person or getattr(contestant.agent, "sees_pictures", True)
-
-
 def _views(plan: RunPlan) -> RunPlan:
     """Returns the same levels in all views but the picture; tells which there are not."""
     views, missing = zip(*map(split_views, plan.worlds), strict=True)
-    for line in filter(None, missing):
-        print(line, file=sys.stderr)
-    return replace(plan, worlds=[view for of_world in views for view in of_world])
+    _print_lines(filter(None, missing))
+    return replace(plan, worlds=list(chain(*views)))
 
 
 def _played(plan: RunPlan, players: Sequence[Contestant], out: Path, probed: Container[str]) -> tuple[BoardRun, int]:
@@ -235,14 +228,12 @@ def _played(plan: RunPlan, players: Sequence[Contestant], out: Path, probed: Con
         except ConfigError:
             board_run.close()
             raise
-        for line in board_run.moved:
-            print(line, file=sys.stderr)
+        _print_lines(board_run.moved)
         try:
             board_run.run(on_person=lambda plays: display.pause(is_paused=plays))
         except KeyboardInterrupt:
             code = EXIT_INTERRUPTED
-    for line in told_of(board_run):
-        print(line, file=sys.stderr)
+    _print_lines(told_of(board_run))
     return board_run, code or (EXIT_INCOMPLETE if board_run.failures else 0)
 
 
@@ -253,9 +244,6 @@ def page_of(board: Board) -> str:
     except (OSError, RunDataError) as error:
         why = getattr(error, "strerror", None) or str(error).rstrip(".")
         return f"The page could not be written: {why}. Later: python -m benchmarks page {board.directory}"
-
-
-_OPTION = "--config"
 
 
 def with_file(kind: type[Any], words: Sequence[str], prog: str) -> list[str]:
@@ -269,57 +257,36 @@ def with_file(kind: type[Any], words: Sequence[str], prog: str) -> list[str]:
     Raises:
         ConfigError: If the file cannot be read, or holds something that is no option or no value of one.
     """
-    path = _path(words)
-    if path is None:
+    joined = [f"{word}={after}" if word == _CONFIG else word for word, after in pairwise([*words, "--"])]
+    names = [word.partition("=")[2] for word in joined if word.startswith(f"{_CONFIG}=")]
+    if not names or names[0].startswith("--"):
         return list(words)
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(Path(names[0]).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"Cannot read {path}: {error}.") from error
-    known = [each.name.replace("_", "-") for each in fields(kind) if f"--{each.name}" != _OPTION]
+        raise ConfigError(f"Cannot read {names[0]}: {error}.") from error
     options = {name.replace("_", "-"): value for name, value in content.items()}
-    for name in options:
-        if name not in known:
-            hint = did_you_mean(name, known)
-            raise ConfigError(f"{path}: there is no option {name!r}.{hint} There are: {', '.join(known)}.")
-    flags = {each.name.replace("_", "-") for each in fields(kind) if each.type == "bool"}
-    of_file = {name: list(_words(path, name, value, is_flag=name in flags)) for name, value in options.items()}
     try:
-        parsed(kind, _flat(of_file.values()), Program(prog=prog, description=description_of(kind)))
+        of_file = {name: list(_words(name, value)) for name, value in options.items()}
+        require("config" not in of_file, "A file of options cannot name another one.")
+        parsed(kind, list(chain(*of_file.values())), Program(prog=prog, description=description_of(kind)))
     except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
-    return [*_flat(of for name, of in of_file.items() if not _is_said(name, words)), *words]
+        raise ConfigError(f"{names[0]}: {error}") from error
+    given = {word.partition("=")[0].replace("_", "-") for word in words}
+    kept = [of for name, of in of_file.items() if given.isdisjoint({f"--{name}", f"--no-{name}"})]
+    return [*chain(*kept), *words]
 
 
-def _path(words: Sequence[str]) -> Path | None:
-    """Returns the file that a command line names, if it does; a missing name is left to the parser."""
-    for word, after in pairwise([*words, ""]):
-        option, _, value = word.partition("=")
-        named = value or ("" if after.startswith("--") else after)
-        if option == _OPTION and named:
-            return Path(named)
-    return None
-
-
-def _words(path: Path, name: str, value: object, *, is_flag: bool) -> Iterable[str]:
+def _words(name: str, value: object) -> Iterator[str]:
     """Yields an option of a file as a command line has it."""
-    if is_flag:
-        require_flag(f"{path}: {name}", value)
+    if isinstance(value, bool):
         yield f"--{name}" if value else f"--no-{name}"
         return
     for each in value if isinstance(value, list) else [value]:
-        if isinstance(each, bool) or not isinstance(each, str | int | float):
-            raise ConfigError(f"{path}: {name} must be a text, a number or a list of those; got {each!r}.")
+        require(
+            isinstance(each, str | int | float), f"{name} must be a text, a number, or a list of those; got {each!r}."
+        )
         yield f"--{name}={each}"
-
-
-def _is_said(name: str, words: Sequence[str]) -> bool:
-    said = {word.partition("=")[0].replace("_", "-") for word in words}
-    return not said.isdisjoint({f"--{name}", f"--no-{name}"})
-
-
-def _flat(lists: Iterable[Iterable[str]]) -> list[str]:
-    return [each for one in lists for each in one]
 
 
 _ON_THE_PAGE_ONLY = ("actions × best", "ruined", "seconds")
@@ -333,37 +300,36 @@ def board_text(board: Board) -> str:
     """
     episodes = board.episodes()
     verified = verified_rows(board, episodes)
-    places = {world["label"]: place for place, world in enumerate(board.record["worlds"])}
-    found = rows(board.lines(), board.record["worlds"])
-    found = [replace(row, metrics={}, judged={}, num_unjudged=None) for row in found]
-    names = short_names(list(dict.fromkeys(row.agent for row in found)))
-    found.sort(key=lambda row: (places.get(row.world, len(places)), -row.success, row.agent))
+    order = {world["label"]: index for index, world in enumerate(board.record["worlds"])}
+    found = [
+        replace(row, metrics={}, judged={}, num_unjudged=None) for row in rows(board.lines(), board.record["worlds"])
+    ]
+    found.sort(key=lambda row: (order.get(row.world, len(order)), -row.success, row.agent))
     measured = [column for column in columns(found) if column.title not in _ON_THE_PAGE_ONLY]
-    table = []
-    for index, row in enumerate(found):
-        low, high = row.interval
-        table.append({
+    table = [
+        {
             "world": row.world,
-            "agent": names[row.agent],
-            "success": f"{row.success:.3f} ({low:.3f} to {high:.3f})" if row.num_episodes else "–",
+            "agent": row.agent,
+            "success": success_text(row),
             **{column.title: column.texts[index] for column in measured},
             "verified": "yes" if (row.agent, row.world) in verified else "",
-        })  # fmt: skip
-    return "\n\n".join(filter(None, (text_table(table), overall_text(overall(episodes), names))))
+        }
+        for index, row in enumerate(found)
+    ]
+    return "\n\n".join(filter(None, (text_table(table), overall_text(overall(episodes)))))
 
 
-def overall_text(rows: Sequence[OverallRow], names: Mapping[str, str] | None = None) -> str:
+def overall_text(rows: Sequence[OverallRow]) -> str:
     """Returns the agents over all worlds as a table under a heading; empty unless there are several worlds."""
     if not rows or rows[0].num_worlds < 2:
         return ""
-    short = dict(names or {})
     table = [
         {
-            "agent": short.get(row.agent, row.agent),
-            "mean success": f"{row.success:.3f} ({row.low:.3f} to {row.high:.3f})",
+            "agent": row.agent,
+            "mean success": with_interval(row.success, (row.low, row.high)),
             "mean rank": f"{row.mean_rank:.1f}",
             "below lazy": "yes" if row.below_lazy else "",
-            "not distinguished from": ", ".join(short.get(agent, agent) for agent in row.indistinguishable_from),
+            "not distinguished from": ", ".join(row.indistinguishable_from),
         }
         for row in rows
     ]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import tomllib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from benchmarks.models.board.board import STRICT, Board, EpisodeKey
@@ -25,38 +25,7 @@ if TYPE_CHECKING:
 Format = Literal["csv", "parquet"]
 Kind = Literal["text", "count", "number", "flag"]
 
-COLUMNS: Mapping[str, Kind] = MappingProxyType(
-    {
-        "agent": "text",
-        "world": "text",
-        "seed": "count",
-        "repeat": "count",
-        "cluster": "text",
-        "success": "flag",
-        "reward": "number",
-        "turns": "count",
-        "tokens": "count",
-        "prompt_tokens": "count",
-        "completion_tokens": "count",
-        "usd": "number",
-        "seconds": "number",
-        "wall_s": "number",
-        "tries": "count",
-        "stop_reasons": "text",
-        "stop_details": "text",
-        "turns_out_of_format": "count",
-        "error": "text",
-        "first_mistake": "text",
-        "model": "text",
-        "address": "text",
-        "judge": "text",
-        "split": "text",
-        "reading": "text",
-        "start_state_hash": "text",
-        "agent_digest": "text",
-        "world_digest": "text",
-    }
-)
+COLUMNS: Mapping[str, Kind] = tomllib.loads(Path(__file__).with_name("export_columns.toml").read_text(encoding="utf-8"))
 """Columns that every board has, in order; `metric.NAME` and then `judged.NAME` follow, in order of appearance."""
 
 
@@ -72,61 +41,56 @@ def episode_rows(board: Board) -> list[dict[str, Any]]:
         tries[EpisodeKey.of(line)].append(line)
     judged = judged_worlds(lines)
     splits = {world["label"]: world["split"] for world in board.record["worlds"]}
-    rows = [_row(of_episode, splits, trusts_judge=of_episode[-1]["world"] in judged) for of_episode in tries.values()]
+    rows = [
+        _row(of_episode, trusts_judge=of_episode[-1]["world"] in judged)
+        | {"split": splits.get(of_episode[-1]["world"])}
+        for of_episode in tries.values()
+    ]
     measured = dict.fromkeys(name for row in rows for name in row if name not in COLUMNS)
     names = [*COLUMNS, *sorted(measured, key=lambda name: name.startswith("judged."))]
     return [{name: _writable(row.get(name)) for name in names} for row in rows]
 
 
-def _row(tries: Sequence[Record], splits: Mapping[str, str], *, trusts_judge: bool) -> dict[str, Any]:
+_COPIED = (
+    *("agent", "world", "seed", "repeat", "agent_digest", "world_digest"),
+    *("seconds", "wall_s", "address", "judge", "start_state_hash"),
+)
+"""Columns that hold a field of a line as it is."""
+
+
+def _row(tries: Sequence[Record], *, trusts_judge: bool) -> dict[str, Any]:
     line = tries[-1]
     turns = line.get("turns", [])
-    is_played = not line["error"]
-    mistake = first_mistake(line, trusts_judge=trusts_judge) if is_played else None
-    parts = {
-        name: [turn["usage"][name] for each in tries for turn in each.get("turns", []) if name in turn["usage"]]
-        for name in ("prompt_tokens", "completion_tokens")
-    }
-    return {
-        "agent": line["agent"],
-        "world": line["world"],
-        "seed": line["seed"],
-        "repeat": line["repeat"],
+    row: dict[str, Any] = {name: line.get(name) for name in _COPIED}
+    for name in ("prompt_tokens", "completion_tokens"):
+        used = [turn["usage"][name] for each in tries for turn in each.get("turns", []) if name in turn["usage"]]
+        row[name] = round(sum(used)) if used else None
+    tokens = spent("tokens", tries)
+    row |= {
         "cluster": str(cluster_of(line)),
-        "success": bool(line["success"]) if is_played else None,
-        "reward": line["total_reward"] if is_played else None,
         "turns": len(turns),
-        "tokens": _whole(spent("tokens", tries)),
-        **{name: _whole(sum(values)) if values else None for name, values in parts.items()},
+        "tokens": None if tokens is None else round(tokens),
         "usd": spent("usd", tries),
-        "seconds": line.get("seconds"),
-        "wall_s": line.get("wall_s"),
         "tries": len(tries),
         "stop_reasons": " ".join(turn["stop_reason"] for turn in turns) or None,
         "stop_details": "\n".join(turn["stop_detail"] for turn in turns if turn.get("stop_detail")) or None,
         "turns_out_of_format": sum(turn["parse_error"] is not None for turn in turns),
         "error": line["error"] or None,
-        "first_mistake": mistake.kind if mistake else None,
         "model": " ".join(dict.fromkeys(turn["model"] for turn in turns if turn.get("model"))) or None,
-        "address": line.get("address"),
-        "judge": line.get("judge"),
-        "split": splits.get(line["world"]),
         "reading": line.get("reading", STRICT),
-        "start_state_hash": line.get("start_state_hash"),
-        "agent_digest": line["agent_digest"],
-        "world_digest": line["world_digest"],
-        **{f"metric.{name}": value for name, value in (line.get("metrics") or {}).items()},
-        **{f"judged.{name}": value for name, value in (line.get("judged") or {}).items()},
     }
+    if not line["error"]:
+        mistake = first_mistake(line, trusts_judge=trusts_judge)
+        row |= {"success": bool(line["success"]), "reward": line["total_reward"]}
+        row["first_mistake"] = mistake.kind if mistake else None
+    for prefix, field in (("metric", "metrics"), ("judged", "judged")):
+        row |= {f"{prefix}.{name}": value for name, value in (line.get(field) or {}).items()}
+    return row
 
 
 def _writable(value: Any) -> Any:
     """Returns a value whose text has a UTF-8 form; errors and names can quote lone surrogates, which have none."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else round(value)
 
 
 def exported(board: Board, form: Format) -> bytes:
@@ -141,15 +105,12 @@ def exported(board: Board, form: Format) -> bytes:
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
     file = io.StringIO(newline="")
-    writer = csv.writer(file, lineterminator="\n")
-    names = list(rows[0]) if rows else list(COLUMNS)
-    writer.writerow(names)
-    writer.writerows([_cell(row[name]) for name in names] for row in rows)
+    writer = csv.DictWriter(file, list(rows[0]) if rows else list(COLUMNS), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        cells = {name: str(value).lower() if isinstance(value, bool) else value for name, value in row.items()}
+        writer.writerow(cells)
     return file.getvalue().encode()
-
-
-def _cell(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
 
 
 def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from types import MappingProxyType
 from typing import Any
 
 from benchmarks.models.board.board_spec import REFERENCES, WorldSpec
-from benchmarks.models.measures.measures import Row, corrected, rows
-from benchmarks.models.text_table import text_table
+from benchmarks.models.measures.measures import corrected, rows, success_text
+from benchmarks.models.measures.perception_gaps import with_interval
 from vlm_envs.content.judging.judging_cases import TRACKS
 from vlm_envs.records.json_lines import Record
 from vlm_envs.statistics.paired_tests import sign_flip_test
@@ -26,6 +25,7 @@ from vlm_envs.statistics.success_rates import (
     repeated_interval,
     share_interval,
 )
+from vlm_envs.terminal_tables import text_table
 from vlm_envs.validation import require
 
 SIGNIFICANT = 0.05
@@ -148,22 +148,21 @@ def not_above(agent: str, worlds: Sequence[str], rates: Rates) -> str | None:
     """
     if not any(rates[agent][world] for world in worlds):
         return ""
-    if is_below(LAZY, agent, worlds, rates):
-        return LAZY
-    has_random = any(world in rates.get(RANDOM, {}) for world in worlds)
-    mine, its = shared_means(RANDOM, agent, worlds, rates)
-    return RANDOM if has_random and (mine < its or math.isclose(mine, its, abs_tol=1e-9)) else None
+    for reference in (LAZY, RANDOM):
+        mine, its = shared_means(reference, agent, worlds, rates)
+        is_equal = math.isclose(mine, its, abs_tol=1e-9)
+        has_played = any(world in rates.get(reference, {}) for world in worlds)
+        if (mine < its and not is_equal) or (is_equal and has_played and reference == RANDOM):
+            return reference
+    return None
 
 
 def _compared(played: Played) -> tuple[list[str], list[str]]:
     """Returns the agents to compare and the worlds that all contestants have played, in order of first appearance."""
-    contestants = [agent for agent in played if agent not in REFERENCES]
-    worlds = _common(played, contestants or list(played))
+    contestants = [agent for agent in played if agent not in REFERENCES] or list(played)
+    first = played[contestants[0]] if contestants else {}
+    worlds = [world for world in first if all(world in played[agent] for agent in contestants)]
     return [agent for agent in played if all(world in played[agent] for world in worlds)], worlds
-
-
-def _common(played: Played, agents: Sequence[str]) -> list[str]:
-    return [world for world in (played[agents[0]] if agents else ()) if all(world in played[agent] for agent in agents)]
 
 
 def _rate(episodes: Mapping[Level, Record]) -> float:
@@ -224,10 +223,10 @@ def _p_value(
     return sign_flip_test(list(differences.values()))
 
 
-_SCORE = "score_"
 _ORDER = "reverse_order"
-_REWARDBENCH = "vl_rewardbench"
-_REWARDBENCH_GROUPS = tuple(f"{_REWARDBENCH}_{name}" for name in ("hallucination", "reasoning", "general"))
+_TRACKS = {f"score_{name}": name for name in TRACKS}
+_REWARDBENCH_GROUPS = {f"score_vl_rewardbench_{name}": name for name in ("hallucination", "reasoning", "general")}
+"""Name of each group by the metric of its items."""
 _WORLD = "VLM/RewardJudging"
 
 
@@ -289,84 +288,74 @@ def grouped_rows(episodes: Sequence[Record], worlds: Sequence[Record]) -> list[G
 
 def grouped_text(rows: Sequence[GroupedRow]) -> str:
     """Returns the rows as tables, one for each kind of groups; nothing without rows."""
-    tables = (
-        [_told(row) for row in sorted(rows, key=lambda row: (row.world, -row.overall)) if row.is_of_groups is kind]
-        for kind in (False, True)
-    )
-    return "\n\n".join(text_table(table) for table in tables if table)
+    ordered = sorted(rows, key=lambda row: (row.world, -row.overall))
+    tables = (text_table([_cells(row) for row in ordered if row.is_of_groups is kind]) for kind in (False, True))
+    return "\n\n".join(filter(None, tables))
 
 
 def _row(
     world: str, agent: str, episodes: Sequence[Record], kwargs: Mapping[str, Any], others: Sequence[Record]
 ) -> GroupedRow:
-    is_rewardbench = kwargs.get("dataset") == _REWARDBENCH
-    names = _REWARDBENCH_GROUPS if is_rewardbench else TRACKS
-    scored = {name: [(each, score) for each in episodes for score in _scores(each, name)] for name in names}
-    found = {name.removeprefix(f"{_REWARDBENCH}_"): each for name, each in scored.items() if each}
-    return GroupedRow(
-        world=world,
-        agent=agent,
-        groups={name: [score for _, score in each] for name, each in found.items()},
-        clusters={name: [cluster_of(episode) for episode, _ in each] for name, each in found.items()},
-        is_of_groups=not is_rewardbench,
-        both_orders=_both_orders(episodes, others),
-    )
-
-
-def _scores(episode: Record, group: str) -> Iterator[float]:
-    score = (episode.get("metrics") or {}).get(f"{_SCORE}{group}")
-    if score is not None:
-        yield float(score)
-
-
-def _twin(label: str, worlds: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """Returns the world that shows the same items in the opposite order."""
-    own = dict(worlds[label])
-    wanted = own | {_ORDER: not own.get(_ORDER, False)}
-    return next((other for other, kwargs in worlds.items() if {_ORDER: False, **kwargs} == wanted), None)
-
-
-def _both_orders(episodes: Sequence[Record], others: Sequence[Record]) -> float | None:
-    """Returns the share of items judged in both orders that were judged rightly in both; an item is a seed."""
+    is_rewardbench = kwargs.get("dataset") == "vl_rewardbench"
+    groups: dict[str, list[float]] = {}
+    clusters: dict[str, list[Hashable]] = {}
+    for metric, name in (_REWARDBENCH_GROUPS if is_rewardbench else _TRACKS).items():
+        scored = [each for each in episodes if (each.get("metrics") or {}).get(metric) is not None]
+        if scored:
+            groups[name] = [float(each["metrics"][metric]) for each in scored]
+            clusters[name] = [cluster_of(each) for each in scored]
     right = {(each["seed"], each["repeat"]): bool(each["success"]) for each in others}
     both = [
         bool(each["success"]) and right[each["seed"], each["repeat"]]
         for each in episodes
         if (each["seed"], each["repeat"]) in right
     ]
-    return fmean(both) if both else None
+    return GroupedRow(
+        world=world,
+        agent=agent,
+        groups=groups,
+        clusters=clusters,
+        is_of_groups=not is_rewardbench,
+        both_orders=fmean(both) if both else None,
+    )
 
 
-def _told(row: GroupedRow) -> dict[str, str]:
-    names = TRACKS if row.is_of_groups else tuple(name.removeprefix(f"{_REWARDBENCH}_") for name in _REWARDBENCH_GROUPS)
-    groups = {name: _with_interval(row, name) if name in row.groups else "" for name in names}
-    means = {"of all items": f"{row.of_items:.3f}", "mean of groups": f"{row.of_groups:.3f}"}
-    both = "" if row.both_orders is None else f"{row.both_orders:.3f}"
-    told = {"world": row.world, "agent": row.agent, **groups, "overall": f"{row.overall:.3f}"}
-    return told | means | {"right in both orders": both}
+def _twin(label: str, worlds: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """Returns the world that shows the same items in the opposite order."""
+    own = {_ORDER: False, **worlds[label]}
+    wanted = own | {_ORDER: not own[_ORDER]}
+    return next((other for other, kwargs in worlds.items() if {_ORDER: False, **kwargs} == wanted), None)
 
 
-def _with_interval(row: GroupedRow, name: str) -> str:
-    scores = row.groups[name]
-    by_content = by_cluster(row.clusters.get(name) or range(len(scores)), scores).values()
-    low, high = repeated_interval([sum(each) for each in by_content], [len(each) for each in by_content])
-    return f"{fmean(scores):.3f} ({low:.3f} to {high:.3f}) of {len(scores)}"
-
-
-MODES: Mapping[str, Mapping[str, str]] = MappingProxyType(
-    {
-        "ivgr": MappingProxyType(
-            {
-                "grounded": "prompt_format=ivgr_grounded",
-                "textual": "prompt_format=ivgr_textual",
-                "views none": "prompt_format=ivgr_views,views='none'",
-                "views crops": "prompt_format=ivgr_views,views=crops",
-                "views union": "prompt_format=ivgr_views,views=union",
-                "views both": "prompt_format=ivgr_views,views=both",
-            }
-        )
+def _cells(row: GroupedRow) -> dict[str, str]:
+    groups = {}
+    for name in (_TRACKS if row.is_of_groups else _REWARDBENCH_GROUPS).values():
+        groups[name] = ""
+        if scores := row.groups.get(name):
+            by_content = by_cluster(row.clusters.get(name) or range(len(scores)), scores).values()
+            interval = repeated_interval([sum(each) for each in by_content], [len(each) for each in by_content])
+            groups[name] = f"{with_interval(fmean(scores), interval)} of {len(scores)}"
+    return {
+        "world": row.world,
+        "agent": row.agent,
+        **groups,
+        "overall": f"{row.overall:.3f}",
+        "of all items": f"{row.of_items:.3f}",
+        "mean of groups": f"{row.of_groups:.3f}",
+        "right in both orders": "" if row.both_orders is None else f"{row.both_orders:.3f}",
     }
-)
+
+
+MODES: Mapping[str, Mapping[str, str]] = {
+    "ivgr": {
+        "grounded": "prompt_format=ivgr_grounded",
+        "textual": "prompt_format=ivgr_textual",
+        "views none": "prompt_format=ivgr_views,views='none'",
+        "views crops": "prompt_format=ivgr_views,views=crops",
+        "views union": "prompt_format=ivgr_views,views=union",
+        "views both": "prompt_format=ivgr_views,views=both",
+    }
+}
 """Arguments of a world in each way of asking, by name."""
 
 
@@ -381,12 +370,11 @@ def in_modes(worlds: Sequence[str], name: str) -> tuple[str, ...]:
         ConfigError: If a world says itself how it is asked.
     """
     for world in worlds:
-        given = WorldSpec.parse(world).kwargs
-        named = next((each for each in ("prompt_format", "views") if each in given), None)
+        named = {"prompt_format", "views"} & WorldSpec.parse(world).kwargs.keys()
         require(
-            named is None,
-            f"--world {world} has a {named} of its own, and --modes {name} asks it in {', '.join(MODES[name])}. Leave "
-            f"{named} out, or leave --modes out.",
+            not named,
+            f"--world {world} has a {' and '.join(sorted(named))} of its own, and --modes {name} asks it in "
+            f"{', '.join(MODES[name])}. Leave one of them out.",
         )
     return tuple(f"{world}{',' if ':' in world else ':'}{mode}" for world in worlds for mode in MODES[name].values())
 
@@ -401,29 +389,22 @@ def modes_text(episodes: Sequence[Record], worlds: Sequence[str], name: str, spl
         split: Whose levels were played.
     """
     found = {(row.world, row.agent): row for row in rows(episodes)}
-    agents = dict.fromkeys(agent for _, agent in found)
     parts = []
     for world in worlds:
         labels = [WorldSpec.parse(each, split).label for each in in_modes([world], name)]
-        told = [
-            _mode_cells(mode, found[label, agent])
-            for agent in agents
-            for mode, label in zip(MODES[name], labels, strict=True)
-            if (label, agent) in found
-        ]
-        parts.append(f"{world}\n{text_table(told)}")
+        table = []
+        for agent in dict.fromkeys(agent for _, agent in found):
+            for mode, label in zip(MODES[name], labels, strict=True):
+                if row := found.get((label, agent)):
+                    table.append(
+                        {
+                            "agent": agent,
+                            "mode": mode,
+                            "success": success_text(row),
+                            "episodes": str(row.num_episodes),
+                            "box_iou": f"{row.judged['box_iou']:.3f}" if "box_iou" in row.judged else "",
+                            "out of format": "" if row.invalid_rate is None else f"{row.invalid_rate:.3f}",
+                        }
+                    )
+        parts.append(f"{world}\n{text_table(table)}")
     return "\n\n".join(parts)
-
-
-def _mode_cells(mode: str, row: Row) -> dict[str, str]:
-    low, high = row.interval
-    success = f"{row.success:.3f} ({low:.3f} to {high:.3f})" if row.num_episodes else "–"
-    box_iou = f"{row.judged['box_iou']:.3f}" if "box_iou" in row.judged else ""
-    return {
-        "agent": row.agent,
-        "mode": mode,
-        "success": success,
-        "episodes": str(row.num_episodes),
-        "box_iou": box_iou,
-        "out of format": "" if row.invalid_rate is None else f"{row.invalid_rate:.3f}",
-    }

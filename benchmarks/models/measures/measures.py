@@ -6,18 +6,18 @@ import itertools
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Literal
 
 from benchmarks.models.board.board_spec import REFERENCES
-from benchmarks.models.measures.perception_gaps import SEEN, view_of
+from benchmarks.models.measures.perception_gaps import SEEN, paired_on, view_of, with_interval
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report_mistakes import first_mistake
-from vlm_envs.statistics.bootstrap import PairedDifference, paired_bootstrap
-from vlm_envs.statistics.paired_tests import PairedOutcomes, holm, pair_outcomes
-from vlm_envs.statistics.success_rates import Interval, cluster_of, num_levels_of, pass_at_k, pass_hat_k, share_interval
+from vlm_envs.statistics.bootstrap import PairedDifference
+from vlm_envs.statistics.paired_tests import PairedOutcomes, holm
+from vlm_envs.statistics.success_rates import Interval, num_levels_of, pass_at_k, pass_hat_k, share_interval
 
 Level = tuple[int, int]
 """Seed and repeat."""
@@ -125,6 +125,11 @@ class Row:
         return None if self.tokens is None or not self.num_successes else self.tokens / self.success
 
 
+def success_text(row: Row) -> str:
+    """Returns the success rate of a row with its interval; a dash without episodes."""
+    return with_interval(row.success, row.interval) if row.num_episodes else "–"
+
+
 def rows(lines: Sequence[Record], worlds: Iterable[Record] = ()) -> list[Row]:
     """Returns a row for each agent in each world, in the order in which they first appear.
 
@@ -156,7 +161,10 @@ def _row(agent: str, label: str, lines: Sequence[Record], world: Record | None, 
     turns = [turn for each in played for turn in each["turns"]]
     acting = [turn for turn in turns if turn["actions"]]
     solved = [each for each in played if each["success"]]
-    by_level = _by_level(played)
+    by_level: dict[int, list[bool]] = defaultdict(list)
+    for each in played:
+        by_level[each["seed"]].append(bool(each["success"]))
+    mistakes = (first_mistake(each, trusts_judge=is_judged) for each in played)
     seconds = _known(each.get("seconds") for each in played)
     tokens = spent("tokens", lines)
     return Row(
@@ -176,7 +184,7 @@ def _row(agent: str, label: str, lines: Sequence[Record], world: Record | None, 
         over_optimal=_mean(map(actions_over_optimal, solved)),
         regret=_mean(regret for each in played for regret in regrets(each)),
         ruined_rate=_mean(ruined_at(each) is not None for each in played if is_solver_known(each)),
-        mistakes=_mistakes(played, is_judged),
+        mistakes=dict(Counter(mistake.kind for mistake in mistakes if mistake).most_common()),
         pass_at=_over_repeats(by_level, pass_at_k),
         pass_hat=_over_repeats(by_level, pass_hat_k),
         tokens=None if tokens is None or not played else tokens / len(played),
@@ -201,18 +209,6 @@ def _unjudged(episodes: Sequence[Record]) -> dict[str, int]:
         "num_unjudged": len(missing),
         "num_asked": texts + measures + sum("kept" not in entry for entry in missing),
     }
-
-
-def _mistakes(episodes: Iterable[Record], is_judged: bool) -> dict[str, int]:
-    found = (first_mistake(each, trusts_judge=is_judged) for each in episodes)
-    return dict(Counter(mistake.kind for mistake in found if mistake).most_common())
-
-
-def _by_level(episodes: Sequence[Record]) -> dict[int, list[bool]]:
-    by_level: dict[int, list[bool]] = defaultdict(list)
-    for each in episodes:
-        by_level[each["seed"]].append(bool(each["success"]))
-    return dict(by_level)
 
 
 def _over_repeats(
@@ -285,7 +281,15 @@ def pairs(episodes: Sequence[Record]) -> list[Pair]:
     for each in episodes:
         if not each["error"]:
             worlds[each["world"]][each["agent"]][each["seed"], each["repeat"]] = each
-    found = [pair for world, agents in worlds.items() for pair in _pairs_of(world, agents)]
+    found = []
+    for world, agents in worlds.items():
+        for first, second in itertools.combinations(agents, 2):
+            if levels := [level for level in agents[first] if level in agents[second]]:
+                outcomes, reward = paired_on(levels, agents[first], agents[second])
+                p_value = outcomes.p_value
+                found.append(
+                    Pair(world=world, first=first, second=second, outcomes=outcomes, p_value=p_value, reward=reward)
+                )
     names = [(pair.first, pair.second) for pair in found]
     of_success = corrected(names, [pair.p_value for pair in found])
     of_reward = corrected(names, [pair.reward.p_value for pair in found])
@@ -293,26 +297,6 @@ def pairs(episodes: Sequence[Record]) -> list[Pair]:
         replace(pair, p_value=p_value, reward=pair.reward._replace(p_value=reward_p_value))
         for pair, p_value, reward_p_value in zip(found, of_success, of_reward, strict=True)
     ]
-
-
-def _pairs_of(world: str, agents: Mapping[str, Mapping[Level, Record]]) -> Iterator[Pair]:
-    """Yields the pairs of a world, not yet corrected."""
-    for first, second in itertools.combinations(agents, 2):
-        levels = [level for level in agents[first] if level in agents[second]]
-        if not levels:
-            continue
-        one, other = ({level: bool(agents[name][level]["success"]) for level in levels} for name in (first, second))
-        clusters = {level: cluster_of(agents[first][level], agents[second][level]) for level in levels}
-        outcomes = pair_outcomes(one, other, clusters)
-        returns = [[agents[name][level]["total_reward"] for level in levels] for name in (first, second)]
-        yield Pair(
-            world=world,
-            first=first,
-            second=second,
-            outcomes=outcomes,
-            p_value=outcomes.p_value,
-            reward=paired_bootstrap(*returns, levels=[*clusters.values()]),
-        )
 
 
 def actions_over_optimal(episode: Record) -> float | None:
@@ -349,7 +333,15 @@ def regrets(episode: Record) -> list[float | None]:
         One number a turn, 0 for a part of an optimal plan; None where nobody knows a plan, where nothing was done or
         left to do, and for the turn that made the level unsolvable, for which no number of actions makes up.
     """
-    return [None if _ruins(episode, index) else _wasted(episode, index) for index in range(len(episode["turns"]))]
+    wasted: list[float | None] = []
+    for index, turn in enumerate(episode["turns"]):
+        # Whatever a world says of a plan from its end
+        before, left = _optimal(turn), 0 if _solves(episode, index) else turn["optimal_actions_left"]
+        if not before or left is None or not turn["actions"] or _ruins(episode, index):
+            wasted.append(None)
+        else:
+            wasted.append(max(0.0, float(len(turn["actions"]) + left - before)))
+    return wasted
 
 
 def ruined_at(episode: Record) -> int | None:
@@ -379,18 +371,6 @@ def _until_solved(episode: Record) -> list[Record]:
     return turns[:end]
 
 
-def _wasted(episode: Record, index: int) -> float | None:
-    turn = episode["turns"][index]
-    before, left = _optimal(turn), turn["optimal_actions_left"]
-    if _solves(episode, index):
-        left = 0  # Whatever a world says of a plan from its end
-    return (
-        None
-        if not before or left is None or not turn["actions"]
-        else max(0.0, float(len(turn["actions"]) + left - before))
-    )
-
-
 def _ruins(episode: Record, index: int) -> bool:
     turn = episode["turns"][index]
     if _optimal(turn) is None or _solves(episode, index):
@@ -408,13 +388,12 @@ def corrected(pairs: Sequence[tuple[str, str]], p_values: Sequence[float]) -> li
     `random`, `lazy`, and `oracle` are on every board to give numbers a scale. Comparisons with them are corrected among
     themselves and do not weaken comparisons of contestants.
     """
-    found = list(p_values)
-    for is_of_references in (False, True):
-        family = [
-            place for place, pair in enumerate(pairs) if any(agent in REFERENCES for agent in pair) is is_of_references
-        ]
-        for place, p_value in zip(family, holm([p_values[place] for place in family]), strict=True):
-            found[place] = p_value
+    found = [0.0] * len(pairs)
+    has_reference = [not set(REFERENCES).isdisjoint(pair) for pair in pairs]
+    for family in (True, False):
+        members = [index for index, is_of in enumerate(has_reference) if is_of is family]
+        for index, p_value in zip(members, holm([p_values[index] for index in members]), strict=True):
+            found[index] = p_value
     return found
 
 

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from benchmarks.models.board.board_spec import WorldSpec, label_of
-from benchmarks.models.text_table import text_table
 from vlm_envs.adapter.stored import recorded_id
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import Record
@@ -35,6 +34,7 @@ from vlm_envs.statistics.success_rates import (
     paired_rates_interval,
     repeated_interval,
 )
+from vlm_envs.terminal_tables import text_table
 from vlm_envs.world import World
 
 SEEN = "image"
@@ -121,43 +121,60 @@ def perception_gaps(episodes: Sequence[Record], worlds: Iterable[Record]) -> lis
         seed, their repeat and the hash of their start are.
     """
     views = {world["label"]: (_seen_label(world), view_of(world)) for world in worlds}
-    played: dict[str, dict[str, dict[str, dict[Level, Record]]]] = {}
+    played: dict[tuple[str, str], dict[str, dict[Level, Record]]] = {}
     for each in episodes:
         if not each["error"] and each["world"] in views:
             label, view = views[each["world"]]
-            of_agent = played.setdefault(label, {}).setdefault(each["agent"], defaultdict(dict))
-            of_agent[view][each["seed"], each["repeat"]] = each
-    return _corrected([gap for label, agents in played.items() for gap in _gaps(label, agents)])
+            by_view = played.setdefault((label, each["agent"]), defaultdict(dict))
+            by_view[view][each["seed"], each["repeat"]] = each
+    order = list(dict.fromkeys(label for label, _ in played))
+    found = [
+        gap
+        for (label, agent), by_view in sorted(played.items(), key=lambda item: order.index(item[0][0]))
+        for view in WITH_WORDS
+        if (gap := _gap(label, agent, view, by_view[SEEN], by_view[view])) is not None
+    ]
+    successes, rewards = holm([gap.p_value for gap in found]), holm([gap.reward.p_value for gap in found])
+    return [
+        replace(gap, p_value=success, reward=gap.reward._replace(p_value=reward))
+        for gap, success, reward in zip(found, successes, rewards, strict=True)
+    ]
 
 
 def _seen_label(world: Mapping[str, Any]) -> str:
-    kwargs = {name: value for name, value in world["kwargs"].items() if name != "obs_mode"}
-    kwargs = {name: tuple(value) if isinstance(value, list) else value for name, value in kwargs.items()}
+    kwargs = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in world["kwargs"].items()
+        if name != "obs_mode"
+    }
     is_adapted = "adapted" in world  # whose TOML file need not be there
     return label_of(recorded_id(world["adapted"]) if is_adapted else registered_name(world["env_id"]), kwargs)
 
 
-def _gaps(label: str, agents: Mapping[str, Mapping[str, Mapping[Level, Record]]]) -> list[PerceptionGap]:
-    return [
-        gap
-        for agent, by_view in agents.items()
-        for view in WITH_WORDS
-        if (gap := _gap(label, agent, view, by_view.get(SEEN, {}), by_view.get(view, {}))) is not None
-    ]
+def paired_on(
+    levels: Sequence[Level], first: Mapping[Level, Record], second: Mapping[Level, Record]
+) -> tuple[PairedOutcomes, PairedDifference]:
+    """Returns successes and rewards of the same levels in two sets of episodes, by cluster."""
+    clusters = {level: cluster_of(first[level], second[level]) for level in levels}
+    before, after = ({level: bool(of[level]["success"]) for level in levels} for of in (first, second))
+    rewards = [[of[level]["total_reward"] for level in levels] for of in (first, second)]
+    return pair_outcomes(before, after, clusters), paired_bootstrap(*rewards, levels=[*clusters.values()])
 
 
 def _gap(
     label: str, agent: str, view: str, seen: Mapping[Level, Record], told: Mapping[Level, Record]
 ) -> PerceptionGap | None:
-    levels = [each for each in seen if each in told and _start(seen[each]) == _start(told[each])]
+    levels = [
+        each for each in seen if each in told and seen[each]["start_state_hash"] == told[each]["start_state_hash"]
+    ]
     if not levels:
         return None
-    clusters = {level: cluster_of(seen[level], told[level]) for level in levels}
-    before, after = _solved(seen, levels), _solved(told, levels)
-    outcomes = pair_outcomes(before, after, clusters)
-    rewards = [[of[level]["total_reward"] for level in levels] for of in (seen, told)]
-    grouped = [by_cluster(clusters.values(), of.values()).values() for of in (before, after)]
-    rates = [repeated_interval([sum(each) for each in of], [len(each) for each in of]) for of in grouped]
+    outcomes, reward = paired_on(levels, seen, told)
+    clusters = [cluster_of(seen[level], told[level]) for level in levels]
+    intervals = []
+    for episodes in (seen, told):
+        solved = by_cluster(clusters, [bool(episodes[level]["success"]) for level in levels]).values()
+        intervals.append(repeated_interval([sum(each) for each in solved], [len(each) for each in solved]))
     return PerceptionGap(
         agent=agent,
         world=label,
@@ -165,44 +182,34 @@ def _gap(
         num_levels=num_levels_of(seen[level] for level in levels),
         seen=(outcomes.num_both + outcomes.num_only_before) / len(levels),
         told=(outcomes.num_both + outcomes.num_only_after) / len(levels),
-        interval=paired_rates_interval(outcomes, *rates),
+        interval=paired_rates_interval(outcomes, *intervals),
         p_value=outcomes.p_value,
         outcomes=outcomes,
-        reward=paired_bootstrap(*rewards, levels=[*clusters.values()]),
+        reward=reward,
     )
-
-
-def _start(episode: Record) -> Any:
-    return episode["start_state_hash"]
-
-
-def _solved(episodes: Mapping[Level, Record], levels: Sequence[Level]) -> dict[Level, bool]:
-    return {level: bool(episodes[level]["success"]) for level in levels}
-
-
-def _corrected(gaps: Sequence[PerceptionGap]) -> list[PerceptionGap]:
-    successes, rewards = holm([gap.p_value for gap in gaps]), holm([gap.reward.p_value for gap in gaps])
-    return [
-        replace(gap, p_value=success, reward=gap.reward._replace(p_value=reward))
-        for gap, success, reward in zip(gaps, successes, rewards, strict=True)
-    ]
 
 
 def gaps_text(gaps: Sequence[PerceptionGap]) -> str:
     """Returns gaps as a table of text."""
-    return text_table([_row(gap) for gap in gaps])
+    return text_table(
+        [
+            {
+                "world": gap.world,
+                "agent": gap.agent,
+                "view": gap.view,
+                "levels": str(gap.num_levels),
+                "image": f"{gap.seen:.3f}",
+                "view's": f"{gap.told:.3f}",
+                "lost by seeing": with_interval(gap.gap, gap.interval, "+.3f"),
+                "p": f"{gap.p_value:.3g}",
+                "return lost": f"{gap.reward.mean:+.2f}",
+            }
+            for gap in gaps
+        ]
+    )
 
 
-def _row(gap: PerceptionGap) -> dict[str, str]:
-    low, high = gap.interval
-    return {
-        "world": gap.world,
-        "agent": gap.agent,
-        "view": gap.view,
-        "levels": str(gap.num_levels),
-        "image": f"{gap.seen:.3f}",
-        "view's": f"{gap.told:.3f}",
-        "lost by seeing": f"{gap.gap:+.3f} ({low:+.3f} to {high:+.3f})",
-        "p": f"{gap.p_value:.3g}",
-        "return lost": f"{gap.reward.mean:+.2f}",
-    }
+def with_interval(value: float, interval: tuple[float, float], form: str = ".3f") -> str:
+    """Returns a value with its interval as tables of text have it."""
+    low, high = interval
+    return f"{value:{form}} ({low:{form}} to {high:{form}})"

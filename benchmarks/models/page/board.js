@@ -2,7 +2,6 @@
 
 const browsing = new BoardBrowsing(payload.labels);
 const files = new EpisodeFiles(browsing.labels);
-const agentName = (agent) => payload.names?.[agent] ?? agent;
 
 // What a file of episodes calls once it is loaded.
 function loadEpisodes(number, content) {
@@ -48,8 +47,8 @@ function placesView() {
   const agents = browsing.ofWorld().map((each) => each.agent);
   const worlds = browsing.worlds();
   const pickers = [
-    picker("Agent", agents.map((name) => [name, agentName(name)]), agent, (name) => set({ label: browsing.labelOf(name, world) })),
-    picker("beside", [["", "nobody"], ...agents.filter((name) => name !== agent).map((name) => [name, agentName(name)])], browsing.beside()?.agent ?? "", (rival) => set({ rival })),
+    picker("Agent", agents.map((name) => [name, name]), agent, (name) => set({ label: browsing.labelOf(name, world) })),
+    picker("beside", [["", "nobody"], ...agents.filter((name) => name !== agent).map((name) => [name, name])], browsing.beside()?.agent ?? "", (rival) => set({ rival })),
   ];
   const stops = browsing.stops();
   if (stops.length) {
@@ -114,7 +113,7 @@ function showMap() {
     ...browsing.ofWorld().map((label) => {
       const isHere = label === browsing.here();
       const line = make("div", isHere ? "line here" : "line");
-      const name = make("button", "name", agentName(label.agent));
+      const name = make("button", "name", label.agent);
       if (browsing.isNarrowed()) name.append(make("small", "", browsing.chosen({ of: label }).length));
       name.type = "button";
       name.title = label.agent;
@@ -135,7 +134,7 @@ function showMap() {
 
 function boardEpisodeView(episode, label) {
   const shown = { ...episode, mistake: episode.error ? null : episode.mistake };
-  const article = episodeView(shown, agentName(label.agent));
+  const article = episodeView(shown, label.agent);
   const header = article.querySelector("header");
   header.querySelector("h4").title = label.agent;
   const command = payload.commands[episode.world];

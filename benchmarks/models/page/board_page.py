@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -15,9 +14,8 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from benchmarks.models.board.board import STRICT, Board, EpisodeKey
-from benchmarks.models.board.board_spec import short_names
 from benchmarks.models.board.verification import verified_rows
-from benchmarks.models.measures.comparisons import LAZY, OverallRow, Rates, best_of, not_above, overall, shared_means
+from benchmarks.models.measures.comparisons import LAZY, OverallRow, best_of, not_above, overall, shared_means
 from benchmarks.models.measures.measures import Pair, Row, pairs, rows
 from benchmarks.models.measures.perception_gaps import PerceptionGap, perception_gaps
 from benchmarks.models.page.page_episodes import (
@@ -28,8 +26,8 @@ from benchmarks.models.page.page_episodes import (
     remove_files,
     write_files,
 )
-from benchmarks.models.page.page_tables import SIGNIFICANT, Cell, Column, columns, matrix, signed_points, written
-from benchmarks.models.page.scatter import Scatter, scatter
+from benchmarks.models.page.page_tables import SIGNIFICANT, columns, matrix, signed_points, written
+from benchmarks.models.page.scatter import scatter
 from benchmarks.models.play.contestants import REFERENCES
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report_page import EPISODE_SCRIPTS, document, write_document
@@ -37,31 +35,6 @@ from vlm_envs.records.report_panels import written_p
 
 _HERE = Path(__file__).parent
 _SCRIPTS = ("board_browsing.js", "episode_files.js", "table.js", "board.js")
-
-
-@dataclass(frozen=True, kw_only=True)
-class WorldPart:
-    """What the page says of one world.
-
-    Attributes:
-        name: What the board calls it.
-        anchor: Its place on the page.
-        rows: The agents, the most successful first.
-        columns: What is measured of them.
-        matrix: Every agent against every other; empty without pairs.
-        scatter: Success against cost, if anybody's is known.
-        endings: By agent the share of episodes with each ending, the number of them before it.
-        legend: All endings.
-    """
-
-    name: str
-    anchor: str
-    rows: list[Row]
-    columns: list[Column]
-    matrix: list[list[Cell | None]]
-    scatter: Scatter | None
-    endings: dict[str, list[tuple[str, int, float]]]
-    legend: list[str]
 
 
 def build_page(directory: str | Path, *, single_file: bool = False, max_bytes: int = 16_000_000) -> Path:
@@ -88,9 +61,8 @@ def build_page(directory: str | Path, *, single_file: bool = False, max_bytes: i
     table = rows(lines, board.record["worlds"])
     compared = pairs(episodes)
     worlds = [each["label"] for each in board.record["worlds"]]
-    names = short_names(_agents(table))
-    parts = [_part(name, index, table, compared, names) for index, name in enumerate(worlds)]
-    parts = [part for part in parts if part.rows]
+    played = {row.world for row in table}
+    parts = [_part(name, index, table, compared) for index, name in enumerate(worlds) if name in played]
     ranking = overall(episodes)
     verified = verified_rows(board, episodes)
     source = embedded(board, episodes, max_bytes) if single_file else _beside_page(board, episodes)
@@ -101,20 +73,14 @@ def build_page(directory: str | Path, *, single_file: bool = False, max_bytes: i
         payload={
             "labels": outlines(episodes, _order(worlds, table)),
             "commands": {each["label"]: command for each in board.record["worlds"] if (command := play_command(each))},
-            "names": {name: short for name, short in names.items() if name != short},
             **source,
         },
         loads_files=not single_file,
-        filters={
-            "id": short_id,
-            "settings": _settings,
-            "breakable": _breakable,
-            "agent_name": lambda agent: names.get(agent, agent),
-        },
+        filters={"id": short_id, "settings": _settings, "breakable": _breakable},
         address=_address,
         name=board.directory.resolve().name,
         facts=_facts(board.record, table, len(verified)),
-        lede=lede(table, [agent for agent in _agents(table) if agent not in REFERENCES], names, ranking),
+        lede=lede(table, [agent for agent in _agents(table) if agent not in REFERENCES], ranking),
         overall=[row for row in ranking if row.num_worlds > 1],
         parts=parts,
         agents=_agents(table),
@@ -137,28 +103,27 @@ def _beside_page(board: Board, episodes: Sequence[Record]) -> dict[str, Any]:
     return {"episode_folder": FOLDER, "episodes_per_file": EPISODES_PER_FILE, "image_folder": "images"}
 
 
-def _part(name: str, index: int, table: Sequence[Row], compared: Sequence[Pair], names: Mapping[str, str]) -> WorldPart:
+def _part(name: str, index: int, table: Sequence[Row], compared: Sequence[Pair]) -> dict[str, Any]:
+    """Returns what the page says of one world: `endings` are by agent, and `legend` names all of them."""
     of_world = sorted((row for row in table if row.world == name), key=lambda row: (-row.success, row.agent))
-    kinds = dict.fromkeys(kind for row in of_world for kind in row.mistakes)
-    return WorldPart(
-        name=name,
-        anchor=f"world-{index}",
-        rows=of_world,
-        columns=columns(of_world),
-        matrix=matrix([row.agent for row in of_world], [pair for pair in compared if pair.world == name]),
-        scatter=scatter(of_world, names),
-        endings={row.agent: _endings(row, list(kinds)) for row in of_world},
-        legend=list(dict.fromkeys(kind for row in of_world for kind, _, _ in _endings(row, list(kinds)))),
-    )
+    kinds = list(dict.fromkeys(kind for row in of_world for kind in row.mistakes))
+    endings = {row.agent: _endings(row, kinds) for row in of_world}
+    return {
+        "name": name,
+        "anchor": f"world-{index}",
+        "rows": of_world,
+        "columns": columns(of_world),
+        "matrix": matrix([row.agent for row in of_world], [pair for pair in compared if pair.world == name]),
+        "scatter": scatter(of_world),
+        "endings": endings,
+        "legend": list(dict.fromkeys(kind for of_row in endings.values() for kind, _, _ in of_row)),
+    }
 
 
 def _endings(row: Row, kinds: Sequence[str]) -> list[tuple[str, int, float]]:
     """Returns how episodes ended: kind, number, share of all, errors included."""
-    counts = {
-        "solved": row.num_successes,
-        **{kind: row.mistakes.get(kind, 0) for kind in kinds},
-        "error": row.num_errors,
-    }
+    of_kinds = {kind: row.mistakes.get(kind, 0) for kind in kinds}
+    counts = {"solved": row.num_successes, **of_kinds, "error": row.num_errors}
     total = sum(counts.values())
     return [(kind, number, number / total) for kind, number in counts.items() if number]
 
@@ -230,7 +195,6 @@ def play_command(world: Record) -> str:
 def lede(
     table: Sequence[Row],
     models: Sequence[str],
-    names: Mapping[str, str] | None = None,
     ranking: Sequence[OverallRow] = (),
 ) -> str:
     """Returns who solves the most, in a sentence; agents that are on every board are its measure.
@@ -241,88 +205,52 @@ def lede(
     Args:
         table: All rows.
         models: Agents other than the references.
-        names: What the sentence calls agents, by label.
         ranking: The agents over all worlds; tells which of them cannot be distinguished from the best.
     """
-    played: dict[str, dict[str, float]] = {}
+    rates: dict[str, dict[str, float]] = {}
     for row in table:
         if row.num_episodes:
-            played.setdefault(row.agent, {})[row.world] = row.success
-    models = [agent for agent in models if agent in played]
+            rates.setdefault(row.agent, {})[row.world] = row.success
+    models = [agent for agent in models if agent in rates]
+    worlds = list(dict.fromkeys(world for agent in models for world in rates[agent]))
+
+    def mean(agent: str, worlds: Sequence[str] = worlds) -> str:
+        return written(fmean(rates[agent][world] for world in worlds), "rate")
+
+    if any(rates[agent].keys() != set(worlds) for agent in models):
+        bests = {
+            world: best_of([agent for agent in models if world in rates[agent]], [world], rates) for world in worlds
+        }
+        told = [
+            f"in {short_id(world)} {_listed(best)} with {mean(best[0], [world])}"
+            for world, best in bests.items()
+            if not_above(best[0], [world], rates) is None
+        ]
+        return f"Most solved: {'; '.join(told)}." if told else ""
     if not models:
         return ""
-    short = dict(names or {})
-    worlds = list(dict.fromkeys(world for agent in models for world in played[agent]))
-    if any(played[agent].keys() != set(worlds) for agent in models):
-        return f"Most solved: {'; '.join(_best_in(world, played, models, short) for world in worlds)}."
-    best = best_of(models, worlds, played)
-    praised = [agent for agent in best if not_above(agent, worlds, played) is None]
-    if not praised:
-        return _without_praise(best, models, worlds, played, short)
-    among = f"Of {len(models)} agents " if len(models) > 1 else ""
-    solving, rate = _solving(praised, worlds, played, short)
-    sentence = f"{among}{solving} {'the most: ' if among else ''}{rate}{_measured(worlds, played)}."
-    similar = [short.get(agent, agent) for agent in _similar(praised, models, worlds, ranking)]
-    return f"{sentence} The difference from {_listed(similar)} may be chance." if similar else sentence
-
-
-def _without_praise(
-    best: Sequence[str], models: Sequence[str], worlds: Sequence[str], played: Rates, names: Mapping[str, str]
-) -> str:
-    """Returns the sentence if the agents that solve the most solve nothing, or too little compared with a reference."""
-    reference = not_above(best[0], worlds, played)
-    if not reference:
+    best = best_of(models, worlds, rates)
+    subject = _listed(best)
+    solves = f"{subject} {'solves' if len(best) == 1 else 'solve'}"
+    where = f"of the levels{f', on average of {len(worlds)} worlds' if len(worlds) > 1 else ''}"
+    reference = not_above(best[0], worlds, rates)
+    if reference == "":
         return "No agent solves any level."
-    solving, rate = _solving(best, worlds, played, names)
-    less = "less than lazy" if reference == LAZY else "no more than random"
-    shared = [world for world in worlds if world in played[reference]]
-    if shared != worlds:
-        mine, its = (written(mean, "rate") for mean in shared_means(reference, best[0], worlds, played))
-        where = _listed([short_id(world) for world in shared])
-        return f"{solving} {rate}, but {less} in {where}: {mine} against {its}."
-    if len(models) == 1:
-        return f"{solving} {rate}, {less}{_measured(worlds, played)}."
-    none = f"None of {len(models)} agents {'reaches lazy' if reference == LAZY else 'solves more than random'}"
-    return f"{none}: {solving} {rate}{_measured(worlds, played)}."
-
-
-def _solving(agents: Sequence[str], worlds: Sequence[str], played: Rates, names: Mapping[str, str]) -> tuple[str, str]:
-    """Returns agents with their verb, and how much they solve."""
-    subject = _listed([names.get(agent, agent) for agent in agents])
-    where = "of the levels" if len(worlds) == 1 else f"of the levels, on average of {len(worlds)} worlds"
-    return f"{subject} {'solves' if len(agents) == 1 else 'solve'}", f"{_mean(agents[0], worlds, played)} {where}"
-
-
-def _measured(worlds: Sequence[str], played: Rates) -> str:
-    """Returns what the references solve, of those that have played all worlds."""
-    complete = [name for name in REFERENCES if played.get(name, {}).keys() >= set(worlds)]
-    rates = [f"{name} {_mean(name, worlds, played)}" for name in complete]
-    return f"; {', '.join(rates)}" if rates else ""
-
-
-def _mean(agent: str, worlds: Sequence[str], played: Rates) -> str:
-    return written(fmean(played[agent][world] for world in worlds), "rate")
-
-
-def _similar(
-    best: Sequence[str], models: Sequence[str], worlds: Sequence[str], ranking: Sequence[OverallRow]
-) -> list[str]:
-    """Returns the other agents that cannot be distinguished from a single best one."""
-    found = [row for row in ranking if [row.agent] == list(best) and row.num_worlds == len(worlds)]
-    return [agent for row in found for agent in row.indistinguishable_from if agent in models]
-
-
-def _best_in(world: str, played: Rates, models: Sequence[str], names: Mapping[str, str]) -> str:
-    best = best_of([agent for agent in models if world in played[agent]], [world], played)
-    praised = [agent for agent in best if not_above(agent, [world], played) is None]
-    if praised:
-        subject = _listed([names.get(agent, agent) for agent in praised])
-        return f"in {short_id(world)} {subject} with {_mean(best[0], [world], played)}"
-    reference = not_above(best[0], [world], played)
-    if not reference:
-        return f"in {short_id(world)} no agent solves any level"
-    fails = "reaches lazy" if reference == LAZY else "solves more than random"
-    return f"in {short_id(world)} no agent {fails} with {_mean(reference, [world], played)}"
+    if reference is not None:
+        mine, its = (written(rate, "rate") for rate in shared_means(reference, best[0], worlds, rates))
+        less = "less than" if reference == LAZY else "no more than"
+        return f"{solves} {mean(best[0])} {where}, but {less} {reference} in what it has played: {mine} against {its}."
+    measured = [f"{agent} {mean(agent)}" for agent in REFERENCES if rates.get(agent, {}).keys() >= set(worlds)]
+    sentence = f"Of {len(models)} agents {solves} the most: " if len(models) > 1 else f"{solves} "
+    sentence += f"{mean(best[0])} {where}{'; ' if measured else ''}{', '.join(measured)}."
+    similar = [
+        agent
+        for row in ranking
+        if [row.agent] == best and row.num_worlds == len(worlds)
+        for agent in row.indistinguishable_from
+        if agent in models
+    ]
+    return f"{sentence} The difference from {_listed(similar)} may be chance." if similar else sentence
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -342,57 +270,24 @@ _VIEWS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class GapRow:
-    """One agent in one view against the picture alone.
+def gap_parts(gaps: Iterable[PerceptionGap]) -> dict[str, list[dict[str, Any]]]:
+    """Returns by world what the page says of each gap, agents together.
 
-    Attributes:
-        gap: The numbers.
-        is_first: Whether it is its agent's first row.
+    `marks` are the places of the gap and of both ends of its interval, from 0 for 100 points less to 100 for 100 more.
     """
-
-    gap: PerceptionGap
-    is_first: bool
-
-    @property
-    def view(self) -> str:
-        """What the agent was given."""
-        return _VIEWS.get(self.gap.view, self.gap.view)
-
-    @property
-    def points(self) -> str:
-        """The gap in percentage points."""
-        return signed_points(100 * self.gap.gap)
-
-    @property
-    def range(self) -> str:
-        """Its interval."""
-        low, high = (signed_points(100 * end) for end in self.gap.interval)
-        return f"{low} to {high}"
-
-    @property
-    def p_text(self) -> str:
-        """Its corrected p-value."""
-        return written_p(self.gap.p_value).removeprefix("p ").removeprefix("= ")
-
-    @property
-    def verdict(self) -> str:
-        """`"better"` or `"worse"` with words, or `""` where chance may have made the difference."""
-        if self.gap.p_value >= SIGNIFICANT:
-            return ""
-        return "better" if self.gap.gap > 0 else "worse"
-
-    @property
-    def marks(self) -> tuple[float, float, float]:
-        """Where gap and both ends of its interval stand, from 0 for 100 points less to 100 for 100 points more."""
-        low, high = self.gap.interval
-        return 50 + 50 * self.gap.gap, 50 + 50 * low, 50 + 50 * high
-
-
-def gap_parts(gaps: Iterable[PerceptionGap]) -> dict[str, list[GapRow]]:
-    """Returns the rows of each world, agents together."""
-    parts: dict[str, list[GapRow]] = {}
+    parts: dict[str, list[dict[str, Any]]] = {}
     for gap in gaps:
         rows = parts.setdefault(gap.world, [])
-        rows.append(GapRow(gap=gap, is_first=all(row.gap.agent != gap.agent for row in rows)))
+        low, high = (signed_points(100 * end) for end in gap.interval)
+        row = {
+            "gap": gap,
+            "is_first": all(row["gap"].agent != gap.agent for row in rows),
+            "view": _VIEWS.get(gap.view, gap.view),
+            "points": signed_points(100 * gap.gap),
+            "range": f"{low} to {high}",
+            "p_text": written_p(gap.p_value).removeprefix("p ").removeprefix("= "),
+            "verdict": "" if gap.p_value >= SIGNIFICANT else "better" if gap.gap > 0 else "worse",
+            "marks": [50 + 50 * end for end in (gap.gap, *gap.interval)],
+        }
+        rows.append(row)
     return parts

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Literal, NamedTuple
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
 
 from benchmarks.models.board.board_spec import REFERENCES
 from benchmarks.models.measures.measures import Pair, Row
 from vlm_envs.records.report_panels import short, written_p
 
 Kind = Literal["count", "rate", "number", "usd"]
-
-
-class _Measure(NamedTuple):
-    title: str
-    hint: str
-    kind: Kind = "number"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,82 +42,31 @@ class Column:
         return [text and f"{text} of {total:,.0f}" for text, total in zip(texts, self.totals, strict=True)]
 
 
-_KNOWN = {
-    "num_episodes": _Measure("episodes", "Played to their end.", "count"),
-    "num_levels": _Measure("levels", "Distinct levels, where several seeds gave the same one.", "count"),
-    "num_errors": _Measure("errors", "Ended by a failure of a provider or a worker; counted in nothing else.", "count"),
-    "num_unjudged": _Measure(
-        "no verdict", "Texts and answers that a judge was asked about and gave no verdict on.", "count"
-    ),
-    "num_models": _Measure("model IDs", "Different model IDs that the server returned for this agent.", "count"),
-    "num_addresses": _Measure("servers", "Different addresses at which this agent was served.", "count"),
-    "reward": _Measure("reward", "Mean return of an episode."),
-    "invalid_rate": _Measure(
-        "out of format",
-        "Share of turns whose response was out of the format; with lenient reading its actions may still be executed.",
-        "rate",
-    ),
-    "ineffective_rate": _Measure("no effect", "Of turns with actions, those in which none changed anything.", "rate"),
-    "turns_to_success": _Measure("turns to success", "Turns of solved episodes."),
-    "turns_over_optimal": _Measure("turns × best", "Turns of solved episodes, over those an optimal plan takes."),
-    "over_optimal": _Measure("actions × best", "Actions of solved episodes, over those of an optimal plan."),
-    "regret": _Measure("regret", "Actions that a turn wasted, where the level could still be solved."),
-    "ruined_rate": _Measure("ruined", "Share of episodes with a turn that made the level unsolvable.", "rate"),
-    "tokens": _Measure("tokens", "Sent and received, of a mean episode.", "count"),
-    "tokens_per_success": _Measure("tokens / success", "Tokens spent for each solved episode.", "count"),
-    "usd": _Measure("USD", "Cost of all episodes.", "usd"),
-    "usd_per_success": _Measure("USD / success", "Cost of each solved episode.", "usd"),
-    "seconds": _Measure("seconds", "Median time of an episode."),
-}
-_FAMILIES = {
-    "pass_at": _Measure("pass@{}", "Probability that one of {} episodes of a level succeeds.", "rate"),
-    "pass_hat": _Measure("pass^{}", "Probability that all of {} episodes of a level succeed.", "rate"),
-    "metrics": _Measure("{}", "Measured by the world at the end of an episode."),
-    "judged": _Measure("{}", "Judges’ measure of an episode, from 0 to 1."),
-}
-_TOTALS = {"num_unjudged": "num_asked"}
-"""Fields that hold what others are a part of."""
-
-_ELSEWHERE = {"agent", "world", "num_successes", "success", "interval", "mistakes", "num_asked"}
-"""What the page shows in another way than as a number of its own."""
+_TABLE: dict[str, dict[str, list[Any]]] = tomllib.loads(
+    Path(__file__).with_name("measures.toml").read_text(encoding="utf-8")
+)
 
 
 def columns(rows: Sequence[Row]) -> list[Column]:
     """Returns the measures of which at least one row knows something."""
-    kind = type(rows[0]) if rows else Row
-    names = [each.name for each in fields(kind)]
-    names += [name for name, _ in inspect.getmembers(kind, lambda member: isinstance(member, property))]
-    ordered = [name for name in _KNOWN if name in names] + [name for name in names if name not in _KNOWN]
-    found = [column for name in ordered if name not in _ELSEWHERE for column in _of(name, rows)]
+    found = []
+    for name, (title, hint, *kind) in _TABLE["measures"].items():
+        values = tuple(None if (value := getattr(row, name)) is None else float(value) for row in rows)
+        totals = tuple(row.num_asked for row in rows) if name == "num_unjudged" else ()
+        found.append(Column(title=title, hint=hint, kind=_kind(kind), values=values, totals=totals))
+    for name, (title, hint, *kind) in _TABLE["families"].items():
+        families = [getattr(row, name) for row in rows]
+        for key in dict.fromkeys(
+            key for family in families for key in family if key != 1
+        ):  # pass@1 is the success rate
+            values = tuple(family.get(key) for family in families)
+            named = title.format(str(key).replace("_", " ").replace("/", " "))
+            found.append(Column(title=named, hint=hint.format(key), kind=_kind(kind), values=values))
     return [column for column in found if any(value is not None for value in column.values)]
 
 
-def _of(name: str, rows: Sequence[Row]) -> Iterator[Column]:
-    values = [getattr(row, name) for row in rows]
-    families = [value for value in values if isinstance(value, Mapping)]
-    if not families:
-        measure = _KNOWN.get(name) or _guessed(name)
-        totals = tuple(_number(getattr(row, _TOTALS[name])) for row in rows) if name in _TOTALS else ()
-        yield Column(**measure._asdict(), values=tuple(map(_number, values)), totals=totals)
-        return
-    pattern = _FAMILIES.get(name) or _Measure(f"{_words(name)} {{}}", "")
-    for key in dict.fromkeys(key for family in families for key in family if key != 1):  # pass@1 is the success rate
-        measure = pattern._replace(title=pattern.title.format(_words(str(key))), hint=pattern.hint.format(key))
-        yield Column(**measure._asdict(), values=tuple(_number((family or {}).get(key)) for family in values))
-
-
-def _guessed(name: str) -> _Measure:
-    if name.endswith("_rate"):
-        return _Measure(_words(name.removesuffix("_rate")), "", "rate")
-    return _Measure(_words(name.removeprefix("num_")), "", "count" if name.startswith("num_") else "number")
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ").replace("/", " ")
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, (bool, int, float)) else None
+def _kind(written: Sequence[Kind]) -> Kind:
+    return written[0] if written else "number"
 
 
 def written(value: float, kind: Kind) -> str:

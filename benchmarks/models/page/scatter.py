@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from itertools import accumulate
 
 from benchmarks.models.measures.measures import Row
 from benchmarks.models.page.page_tables import Kind, written
-from vlm_envs.statistics.success_rates import Interval
 
 WIDTH_PX, HEIGHT_PX = 520, 300
 LEFT_PX, RIGHT_PX, TOP_PX, BOTTOM_PX = 44, 16, 14, 42
@@ -65,14 +64,13 @@ class Scatter:
     y_ticks: list[tuple[str, float]]
 
 
-def scatter(rows: Sequence[Row], names: Mapping[str, str] | None = None) -> Scatter | None:
+def scatter(rows: Sequence[Row]) -> Scatter | None:
     """Returns the graph of one world's rows; None where nobody knows the cost of anybody.
 
     The axis is of US dollars an episode if all agents that counted tokens have a price, else of tokens.
 
     Args:
         rows: Those of one world.
-        names: What the graph calls agents, by label.
     """
     played = [row for row in rows if row.num_episodes]
     counted = [row for row in played if row.tokens]
@@ -91,11 +89,21 @@ def scatter(rows: Sequence[Row], names: Mapping[str, str] | None = None) -> Scat
         return LEFT_PX + share * (WIDTH_PX - LEFT_PX - RIGHT_PX)
 
     kind: Kind = "usd" if is_priced else "count"
-    short = dict(names or {})
-    marks = [
-        _mark(row, short.get(row.agent, row.agent), place(costs[row.agent]) if row.agent in costs else None)
-        for row in played
-    ]
+    marks = []
+    for row in played:
+        name, x = row.agent, place(costs[row.agent]) if row.agent in costs else None
+        success, low_end, high_end = (written(rate, "rate") for rate in (row.success, *row.interval))
+        mark = Mark(
+            name=name,
+            x=x,
+            y=_height(row.success),
+            low_y=_height(row.interval.low),
+            high_y=_height(row.interval.high),
+            name_y=_height(row.success),
+            is_flipped=x is None or x + 10 + _CHAR_PX * min(len(name), _MAX_CHARS) > WIDTH_PX - RIGHT_PX,
+            summary=f"{name}: {success} solved, 95% {low_end} to {high_end}",
+        )
+        marks.append(mark)
     return Scatter(
         unit="USD an episode" if is_priced else "tokens an episode",
         marks=_with_names_apart(marks),
@@ -122,67 +130,11 @@ def _height(success: float) -> float:
     return TOP_PX + (1 - success) * (HEIGHT_PX - TOP_PX - BOTTOM_PX)
 
 
-def _mark(row: Row, name: str, x: float | None) -> Mark:
-    interval: Interval = row.interval
-    y = _height(row.success)
-    return Mark(
-        name=name,
-        x=x,
-        y=y,
-        low_y=_height(interval.low),
-        high_y=_height(interval.high),
-        name_y=y,
-        is_flipped=x is None or x + 10 + _CHAR_PX * min(len(name), _MAX_CHARS) > WIDTH_PX - RIGHT_PX,
-        summary=f"{name}: {written(row.success, 'rate')} solved, 95% {written(interval.low, 'rate')} to "
-        f"{written(interval.high, 'rate')}",
-    )
-
-
-class _Box(NamedTuple):
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-    def overlaps(self, other: _Box) -> bool:
-        """Returns whether two boxes share more than an edge."""
-        return (
-            self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
-        )
-
-
 def _with_names_apart(marks: Sequence[Mark]) -> list[Mark]:
-    """Returns marks from the top down, each name as near to its mark as possible without overlapping another name."""
-    placed: list[_Box] = [_Box(mark.x - 6, mark.y - 6, mark.x + 6, mark.y + 6) for mark in marks if mark.x is not None]
-    found = []
-    for mark in sorted(marks, key=lambda mark: mark.y):
-        options = [replace(mark, name_y=y, is_flipped=side) for y in _heights(mark.y) for side in _sides(mark)]
-        chosen = next((each for each in options if not any(_box(each).overlaps(box) for box in placed)), options[0])
-        placed.append(_box(chosen))
-        found.append(chosen)
-    return found
-
-
-def _heights(y: float) -> list[float]:
-    """Returns baselines for a name inside the graph, the nearest to its mark first."""
-    lowest, highest = HEIGHT_PX - BOTTOM_PX - 5.0, TOP_PX + 8.0
-    steps = [y - 5 + _LINE_PX * step / 3 for step in range(-60, 61)]
-    return sorted((step for step in steps if highest <= step <= lowest), key=lambda step: abs(step - (y - 5)))
-
-
-def _sides(mark: Mark) -> list[bool]:
-    """Returns whether a name may stand at the left, the better side first."""
-    if mark.x is None:
-        return [True]
-    fits_left = mark.x - 10 - _CHAR_PX * len(mark.label) >= LEFT_PX
-    return [mark.is_flipped, not mark.is_flipped] if fits_left and not mark.is_flipped else [mark.is_flipped]
-
-
-def _box(mark: Mark) -> _Box:
-    """Returns where a name is drawn."""
-    width = _CHAR_PX * len(mark.label)
-    if mark.x is None:
-        left = WIDTH_PX - RIGHT_PX - 4 - width
-    else:
-        left = mark.x - 10 - width if mark.is_flipped else mark.x + 10
-    return _Box(left, mark.name_y - 11, left + width, mark.name_y + 3)
+    """Returns marks from the top down, with names a line apart and inside the graph as far as they fit."""
+    marks = sorted(marks, key=lambda mark: mark.y)
+    wanted = [max(mark.y - 5, TOP_PX + 8) for mark in marks]
+    from_top = list(accumulate(wanted, lambda above, y: max(y, above + _LINE_PX)))
+    from_bottom = [min(y, HEIGHT_PX - BOTTOM_PX - 5) for y in reversed(from_top)]
+    heights = accumulate(from_bottom, lambda below, y: min(y, below - _LINE_PX))
+    return [replace(mark, name_y=y) for mark, y in zip(marks, reversed(list(heights)), strict=True)]

@@ -12,9 +12,6 @@ from benchmarks.models.measures.measures import spent
 from vlm_envs.records.json_lines import Record
 from vlm_envs.statistics.success_rates import by_cluster, cluster_of, level_of, share_interval, wilson_interval
 
-PRICE_UNKNOWN = "price unknown"
-
-
 _SEARCHES_ONCE = "lazy"
 """Label of the agent that searches for its responses before its first episode."""
 
@@ -68,12 +65,16 @@ def _part(agent: str, world: str, lines: Sequence[Record], num_levels: int, *, c
     played = [line for line in lines if not line["error"]]
     # What failures took is part of what an episode takes
     usd, tokens = spent("usd", lines), spent("tokens", lines)
+    taken = [line.get("wall_s") or 0.0 for line in lines]
+    seconds = sum(taken) / len(played) * num_levels
+    if agent == _SEARCHES_ONCE and len(played) > 1:  # the search is part of its first episode, and counts once
+        seconds = max(taken) + (sum(taken) - max(taken)) / (len(played) - 1) * (num_levels - 1)
     return Forecast(
         agent=agent,
         world=world,
         num_pilot=len(played),
         num_levels=num_levels,
-        seconds=_seconds(agent, lines, len(played), num_levels),
+        seconds=seconds,
         tokens=None if tokens is None else tokens / len(played) * num_levels,
         usd=None if usd is None else usd / len(played) * num_levels,
         is_price_unknown=costs and usd is None,
@@ -81,28 +82,20 @@ def _part(agent: str, world: str, lines: Sequence[Record], num_levels: int, *, c
     )
 
 
-def _seconds(agent: str, lines: Sequence[Record], num_played: int, num_levels: int) -> float:
-    """Returns how long levels take; the search of `lazy`, which is part of its first episode, counts once."""
-    taken = [line.get("wall_s") or 0.0 for line in lines]
-    if agent != _SEARCHES_ONCE or num_played < 2:
-        return sum(taken) / num_played * num_levels
-    return max(taken) + (sum(taken) - max(taken)) / (num_played - 1) * (num_levels - 1)
-
-
 def _sum(parts: Sequence[Forecast], num_levels: int) -> Forecast:
     seconds: dict[str, float] = defaultdict(float)
     for part in parts:
         seconds[part.agent] += part.seconds
-    counted = [part.tokens for part in parts if part.tokens is not None]
-    priced = [part.usd for part in parts if part.usd is not None]
+    tokens = [part.tokens for part in parts if part.tokens is not None]
+    usd = [part.usd for part in parts if part.usd is not None]
     return Forecast(
         agent="all agents",
         world="all worlds",
         num_pilot=sum(part.num_pilot for part in parts),
         num_levels=num_levels,
         seconds=max(seconds.values()),
-        tokens=sum(counted) if counted else None,
-        usd=sum(priced) if priced else None,
+        tokens=sum(tokens) if tokens else None,
+        usd=sum(usd) if usd else None,
         is_price_unknown=any(part.is_price_unknown for part in parts),
         half_width=None,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Self, TextIO
 
@@ -14,45 +14,25 @@ from vlm_envs.statistics.success_rates import repeated_interval
 
 @dataclass(kw_only=True)
 class Pace:
-    """How fast an agent plays, measured over whole batches: the episodes of a batch may all end together.
+    """How fast an agent plays since it last began, or since `lazy` last searched.
 
-    An agent's first batch is not measured, since it also loads the model, nor one before which `lazy` searches.
+    Attributes:
+        began: When, in seconds of the monotonic clock.
+        num_ended: Episodes that have ended since.
     """
 
-    _batch_size: int = 1
-    _began: float = 0.0
-    _num_ended: int = 0
-    _is_measured: bool = False
-    _seconds: float = 0.0
-    _num_episodes: int = 0
+    began: float = 0.0
+    num_ended: int = 0
 
-    def start(self, batch_size: int, now: float) -> None:
-        """Begins the batches of a world."""
-        self._batch_size, self._began, self._num_ended = batch_size, now, 0
-
-    def prepare(self) -> None:
-        """Leaves the present batch out, as the agent does something else before it plays."""
-        self._is_measured = False
-
-    def count(self, now: float) -> None:
-        """Counts an episode that has ended."""
-        self._num_ended += 1
-        if self._num_ended == self._batch_size:
-            self.finish(now)
-
-    def finish(self, now: float) -> None:
-        """Ends a batch."""
-        if self._is_measured:
-            self._seconds, self._num_episodes = self._seconds + now - self._began, self._num_episodes + self._num_ended
-        self._is_measured = self._is_measured or self._num_ended > 0
-        self._began, self._num_ended = now, 0
+    def restart(self) -> None:
+        """Measures from now on."""
+        self.began, self.num_ended = time.monotonic(), 0
 
     def left_s(self, num_missing: int, now: float) -> float | None:
-        """Returns the seconds that further episodes take; None before a batch was measured."""
-        if not num_missing or not self._num_episodes:
+        """Returns the seconds that further episodes take; None before one has ended."""
+        if not num_missing or not self.num_ended:
             return None if num_missing else 0.0
-        since = now - self._began if self._is_measured else 0.0
-        return max(0.0, self._seconds / self._num_episodes * (num_missing + self._num_ended) - since)
+        return (now - self.began) / self.num_ended * num_missing
 
 
 @dataclass(kw_only=True)
@@ -116,21 +96,16 @@ class Progress:
             self.outcomes.setdefault(cluster, []).append(solved)
 
 
+_SUMMED = ("num_wanted", "num_done", "num_missing", "num_successes", "num_errors", "tokens")
+
+
 @dataclass(kw_only=True)
 class Total:
-    """Several of them, as one.
+    """Several of them as one, by the same names.
 
     Attributes:
         label: Whose.
-        num_wanted: Episodes that there shall be.
-        num_done: Of these, there.
-        num_missing: Of the others, those that are still going to be played.
-        num_successes: Solved.
-        num_errors: Tries that a failure ended, in this run.
-        tokens: Of all tries on the board.
-        usd: Of all tries on the board; None once a price is not known.
-        eta_s: Seconds until it is through, at the pace of this run; None until a batch after the first has ended.
-        preparing: What an agent does before its next episode; empty if it plays.
+        eta_s: Seconds until it is through, at the pace of this run; None until an episode has ended.
     """
 
     label: str
@@ -142,7 +117,16 @@ class Total:
     tokens: int
     usd: float | None
     eta_s: float | None
-    preparing: str = ""
+    preparing: str
+
+    @classmethod
+    def of(cls, label: str, parts: Sequence[Progress], eta_s: float | None) -> Total:
+        """Returns the sum of parts."""
+        sums = {name: sum(getattr(part, name) for part in parts) for name in _SUMMED}
+        prices = [part.usd for part in parts if part.usd is not None]
+        preparing = next((part.preparing for part in parts if part.preparing), "")
+        usd = sum(prices) if len(prices) == len(parts) else None
+        return cls(label=label, **sums, usd=usd, eta_s=eta_s, preparing=preparing)
 
 
 @dataclass(kw_only=True)
@@ -162,37 +146,19 @@ class RunProgress:
             now: Seconds of the monotonic clock; None for the present.
         """
         now = time.monotonic() if now is None else now
-        labels = dict.fromkeys(part.agent for part in self.parts)
-        by_agent = [(label, [part for part in self.parts if part.agent == label]) for label in labels]
-        totals = [
-            _total(label, parts, parts[0].pace.left_s(sum(part.num_missing for part in parts), now))
-            for label, parts in by_agent
+        by_agent: dict[str, list[Progress]] = {}
+        for part in self.parts:
+            by_agent.setdefault(part.agent, []).append(part)
+        return [
+            Total.of(label, parts, parts[0].pace.left_s(sum(part.num_missing for part in parts), now))
+            for label, parts in by_agent.items()
         ]
-        for total, (_, parts) in zip(totals, by_agent, strict=True):
-            total.preparing = next((part.preparing for part in parts if part.preparing), "")
-        return totals
 
     def all(self, now: float | None = None) -> Total:
         """Returns how far all of them are; they play side by side, so that the slowest one's time counts."""
-        waits = [total.eta_s for total in self.agents(now) if total.num_missing]
+        waits = [total.eta_s for total in self.agents(now)]
         known = [wait for wait in waits if wait is not None]
-        return _total("all agents", self.parts, max(known, default=0.0) if len(known) == len(waits) else None)
-
-
-def _total(label: str, parts: Iterable[Progress], eta_s: float | None) -> Total:
-    parts = list(parts)
-    prices = [part.usd for part in parts]
-    return Total(
-        label=label,
-        num_wanted=sum(part.num_wanted for part in parts),
-        num_done=sum(part.num_done for part in parts),
-        num_missing=sum(part.num_missing for part in parts),
-        num_successes=sum(part.num_successes for part in parts),
-        num_errors=sum(part.num_errors for part in parts),
-        tokens=sum(part.tokens for part in parts),
-        usd=None if None in prices else sum(price for price in prices if price is not None),
-        eta_s=eta_s,
-    )
+        return Total.of("all agents", self.parts, max(known, default=0.0) if len(known) == len(waits) else None)
 
 
 _INTERVAL_S = 0.5
@@ -228,15 +194,18 @@ class ProgressDisplay:
             waited = now - self._shown_at >= (_INTERVAL_S if self._is_terminal else _LOG_INTERVAL_S)
             totals = progress.agents()
             is_over = not any(total.num_missing for total in totals)
-            if self._is_paused or not (waited or is_over):
-                return
-            shown = totals if self._is_terminal else [total for total in totals if total.num_missing or is_over]
-            lines = [told(total) for total in shown]
+            lines = [told(total) for total in totals]
             lines += [told(progress.all(), is_sum=True)] if len(totals) > 1 else []
-            if lines == self._last:
+            if self._is_paused or lines == self._last or not (waited or is_over):
                 return
             self._shown_at, self._last = now, lines
-            self._write(lines)
+            text = "".join(f"{line}\n" for line in lines)
+            if self._is_terminal:
+                width = shutil.get_terminal_size().columns - 1
+                text = self._up() + "".join(f"{line[:width]}\n" for line in lines)
+                self._num_lines = len(lines)
+            self._stream.write(text)
+            self._stream.flush()
 
     def pause(self, *, is_paused: bool) -> None:
         """Keeps silent, as while a person plays at the same terminal; or begins again."""
@@ -250,15 +219,6 @@ class ProgressDisplay:
                 self._stream.write(self._up() or "\r\x1b[J")
                 self._stream.flush()
                 self._num_lines = 0
-
-    def _write(self, lines: list[str]) -> None:
-        if self._is_terminal:
-            width = shutil.get_terminal_size().columns - 1
-            self._stream.write(self._up() + "".join(f"{line[:width]}\n" for line in lines))
-            self._num_lines = len(lines)
-        else:
-            self._stream.write("".join(f"{line}\n" for line in lines))
-        self._stream.flush()
 
     def _up(self) -> str:
         """Returns what takes the cursor to where the lines began, and clears from there."""

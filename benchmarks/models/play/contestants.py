@@ -21,6 +21,7 @@ from vlm_envs.qa.datasets.dataset_splits import BY_HASH
 from vlm_envs.records.json_lines import Record
 from vlm_envs.registration import make
 from vlm_envs.splits import split_seeds
+from vlm_envs.validation import require
 
 BATCH = 32
 """Episodes that agents which answer in batches play side by side."""
@@ -112,10 +113,11 @@ def asked_agents(texts: Sequence[str], *, references: bool = True) -> list[Agent
     named = {spec.name for spec in asked if not spec.settings}
     asked += [AgentSpec(name=name) for name in REFERENCES if references and name not in named]
     labels = [_label(spec) for spec in asked]
-    if twice := next((label for label in labels if labels.count(label) > 1), None):
-        names = dict.fromkeys(spec.name for spec, label in zip(asked, labels, strict=True) if label == twice)
-        served = f" ({', '.join(names)}). Give each server a name of its own with as=NAME" if len(names) > 1 else ""
-        raise ConfigError(f"--agent {twice} is there twice{served}.")
+    for spec, label in zip(asked, labels, strict=True):
+        require(
+            labels.count(label) == 1,
+            f"--agent {label} is there twice. To play one model at several servers ({spec.name}), use as=NAME.",
+        )
     for spec in asked:  # All of them before the first one's weights are loaded
         require_agent(spec.name)
         require_settings(spec.name, spec.settings, _known_settings(spec.name))
@@ -150,8 +152,8 @@ def _label(spec: AgentSpec) -> str:
 
 def _deciding(spec: AgentSpec) -> Record:
     """Returns the settings that decide what an agent does."""
-    is_paced = is_served(spec)
-    return {name: value for name, value in spec.settings.items() if not (is_paced and name in PACE_SETTINGS)}
+    ignored = PACE_SETTINGS if is_served(spec) else ()
+    return {name: value for name, value in spec.settings.items() if name not in ignored}
 
 
 def is_served(spec: AgentSpec) -> bool:
@@ -185,25 +187,21 @@ def _contestant(spec: AgentSpec) -> Contestant:
 
 def format_warnings(worlds: Sequence[WorldSpec], players: Iterable[Contestant]) -> list[str]:
     """Returns a warning for each checkpoint and world whose format differs from training."""
-    directories = {player.label: getattr(player.agent, "directory", None) for player in players}
-    found = (_warning(label, Path(path), world) for label, path in directories.items() if path for world in worlds)
-    return [warning for warning in found if warning]
-
-
-def _warning(label: str, directory: Path, world: WorldSpec) -> str:
-    differences = format_differences(directory, world.env_id, world.kwargs)
-    if not differences:
-        return ""
-    trained, own = (" and ".join(f"{name}={values[index]}" for name, values in differences.items()) for index in (0, 1))
-    as_trained = {name: values[0] for name, values in differences.items()}
-    setting = replace(world, kwargs={**world.kwargs, **as_trained}).label
-    return (
-        f"Warning: {label} was trained on this world with {trained}, but {world.label} has {own}. To evaluate it in "
-        f"its training format, use --world {setting}"
-    )
-
-
-_CHOSEN_ON = ("train", "val")
+    warnings = []
+    for player in players:
+        directory = str(getattr(player.agent, "directory", None) or "")
+        for world in worlds if directory else ():
+            if differences := format_differences(Path(directory), world.env_id, world.kwargs):
+                trained, own = (
+                    " and ".join(f"{name}={values[index]}" for name, values in differences.items()) for index in (0, 1)
+                )
+                as_trained = {name: values[0] for name, values in differences.items()}
+                warnings.append(
+                    f"Warning: {player.label} was trained on this world with {trained}, but {world.label} has {own}. "
+                    "To evaluate it in its training format, use --world "
+                    f"{replace(world, kwargs={**world.kwargs, **as_trained}).label}"
+                )
+    return warnings
 
 
 def skip_unplayable(worlds: Sequence[WorldSpec], players: Sequence[Contestant]) -> tuple[list[Contestant], list[str]]:
@@ -218,23 +216,13 @@ def skip_unplayable(worlds: Sequence[WorldSpec], players: Sequence[Contestant]) 
     Raises:
         ConfigError: If no agent is left.
     """
+    why_not = {LazyAgent: _why_lazy_cannot_choose, OracleAgent: _why_oracle_cannot_plan}
     lines: list[str] = []
     left: list[Contestant] = []
-    unchoosable: dict[str, str] | None = None
     for player in players:
-        if isinstance(player.agent, LazyAgent):
-            if unchoosable is None:
-                unchoosable = {world.label: fault for world in worlds if (fault := _fault(world))}
-            skipped = unchoosable
-            why = "as it chooses its responses on training and validation levels: {fault}"
-        elif isinstance(player.agent, OracleAgent):
-            skipped = {world.label: _how_to_plan(world) for world in worlds if not world.has_planner}
-            why = "as this world has no planner: {fault}"
-        else:
-            skipped, why = {}, ""
-        lines += [
-            f"{player.label} does not play {label}, {why.format(fault=fault)}" for label, fault in skipped.items()
-        ]
+        ask = next((ask for kind, ask in why_not.items() if isinstance(player.agent, kind)), None)
+        skipped = {world.label: why for world in worlds if ask is not None and (why := ask(world))}
+        lines += [f"{player.label} does not play {label}, {why}" for label, why in skipped.items()]
         player.skipped = frozenset(skipped)
         if len(skipped) < len(worlds):
             left.append(player)
@@ -243,22 +231,22 @@ def skip_unplayable(worlds: Sequence[WorldSpec], players: Sequence[Contestant]) 
     return left, lines
 
 
-def _how_to_plan(world: WorldSpec) -> str:
-    if world.adapted is None:
-        return "write its Dynamics.plan to have such a row."
-    return "give plan=... to vlm_envs.adapt, or the key plan in the TOML file, to have such a row."
-
-
-def _fault(world: WorldSpec) -> str:
-    """Returns why there is nothing to choose by, of a world that lists its levels; other worlds have every split."""
-    if world.num_levels is None:
+def _why_oracle_cannot_plan(world: WorldSpec) -> str:
+    if world.has_planner:
         return ""
-    for split in _CHOSEN_ON:
+    how = "write its Dynamics.plan" if world.adapted is None else "give plan=... to vlm_envs.adapt or its TOML file"
+    return f"as this world has no planner: {how} to have such a row."
+
+
+def _why_lazy_cannot_choose(world: WorldSpec) -> str:
+    """Returns why there is nothing to choose by, of a world that lists its levels; other worlds have every split."""
+    for split in () if world.num_levels is None else ("train", "val"):
         try:
             with closing(make(world.env_id, **world.made_with, split=split, disable_env_checker=True)) as made:
                 made.reset(seed=next(iter(split_seeds(split, 1))))
         except VLMEnvsError as error:
-            return f"{str(error).partition('. ')[0].rstrip('.')}."
+            fault = str(error).partition(". ")[0].rstrip(".")
+            return f"as it chooses its responses on training and validation levels: {fault}."
     return ""
 
 
@@ -269,20 +257,16 @@ def few_items_lines(worlds: Sequence[WorldSpec], asked: int | None) -> list[str]
         worlds: What is played.
         asked: Episodes that the user asked for; None for the default.
     """
-    return [line for world in worlds if (line := _line(world, asked))]
-
-
-def _line(world: WorldSpec, asked: int | None) -> str:
-    count, is_divided = world.num_levels, _is_divided(world)
-    if count is None or (not is_divided if asked is None else asked <= count):
-        return ""
-    of_asked = "" if asked is None else f" of {asked}"
-    remedy = "; is_benchmark=True makes all of them test" if is_divided and world.split == "test" else ""
-    items = "1 item" if count == 1 else f"{count} items"
-    return f"{world.label}: plays {count}{of_asked}: split {world.split} has {items}{remedy}."
-
-
-def _is_divided(world: WorldSpec) -> bool:
-    """Returns whether a dataset is divided by a hash only because nothing else was asked for."""
-    is_asked = {"is_benchmark", "train_on_all"} & world.kwargs.keys()
-    return world.kwargs.get("dataset") in BY_HASH and not is_asked
+    lines = []
+    for world in worlds:
+        count = world.num_levels
+        # Divided by a hash only because nothing else was asked for
+        is_divided = (
+            world.kwargs.get("dataset") in BY_HASH and not {"is_benchmark", "train_on_all"} & world.kwargs.keys()
+        )
+        if count is not None and (is_divided if asked is None else asked > count):
+            of_asked = "" if asked is None else f" of {asked}"
+            remedy = "; is_benchmark=True makes all of them test" if is_divided and world.split == "test" else ""
+            items = "1 item" if count == 1 else f"{count} items"
+            lines.append(f"{world.label}: plays {count}{of_asked}: split {world.split} has {items}{remedy}.")
+    return lines

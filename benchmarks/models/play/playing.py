@@ -87,12 +87,15 @@ class RunPlan:
         """Returns the episodes that an agent shall play in a world, every level once before any is repeated."""
         if world.label in contestant.skipped:
             return []
-        num_episodes = self.episodes if world.num_levels is None else min(self.episodes, world.num_levels)
         return [
             EpisodeKey(world.digest, contestant.digest, seed, repeat)
             for repeat in range(self.repeats)
-            for seed in split_seeds(world.split, num_episodes)
+            for seed in split_seeds(world.split, self.num_levels(world))
         ]
+
+    def num_levels(self, world: WorldSpec) -> int:
+        """Returns how many levels of a world are played."""
+        return self.episodes if world.num_levels is None else min(self.episodes, world.num_levels)
 
 
 class BoardRun:
@@ -134,28 +137,24 @@ class BoardRun:
             "versions": versions(world.adapted for world in plan.worlds),
         }
         self.board = Board.open(out, definition)
-        try:
-            lines = self.board.lines()
-            self._resume_agents()
-        except BaseException:
-            self.board.close()
-            raise
         self._done: dict[EpisodeKey, bool] = {}
         self._started: set[EpisodeKey] = set()
         self._num_tries: Counter[EpisodeKey] = Counter()  # in this run
-        for line in lines:
-            key = EpisodeKey.of(line)
-            self._started.add(key)
-            if not line["error"]:
-                self._done[key] = bool(line["success"])
-        self.spent_usd = sum(line.get("usd") or 0.0 for line in lines)
-        self._on_progress = on_progress
-        self._lock = threading.Lock()
         try:
+            lines = self.board.lines()
+            self._resume_agents()
+            for line in lines:
+                key = EpisodeKey.of(line)
+                self._started.add(key)
+                if not line["error"]:
+                    self._done[key] = bool(line["success"])
             self.left_out = {world.label: self._unshown(world) for world in plan.worlds}
         except BaseException:
             self.board.close()
             raise
+        self.spent_usd = sum(line.get("usd") or 0.0 for line in lines)
+        self._on_progress = on_progress
+        self._lock = threading.Lock()
         self._stopping, self._interrupted = threading.Event(), threading.Event()
         self.reason, self.remedy = "", ""
         self.failures: dict[str, str] = {}
@@ -197,26 +196,24 @@ class BoardRun:
 
     def not_started(self) -> list[tuple[Progress, int]]:
         """Returns how many episodes were never started, for each agent and world with such episodes."""
-        counts = [
-            (
-                self._parts[contestant.label, world.label],
-                sum(key not in self._started for key in self._keys(world, contestant)),
-            )
-            for contestant in self.contestants
-            for world in self.plan.worlds
-        ]
-        return [(part, count) for part, count in counts if count]
+        found = []
+        for contestant in self.contestants:
+            for world in self.plan.worlds:
+                count = sum(key not in self._started for key in self._keys(world, contestant))
+                found += [(self._parts[contestant.label, world.label], count)] if count else []
+        return found
 
     def _resume_agents(self) -> None:
         """Gives agents the labels and hashes by which the board has them already."""
+        labels = set()
         for contestant in self.contestants:
             contestant.resume(self.board.agent_entry(contestant.record()))
-        labels = [contestant.label for contestant in self.contestants]
-        for label in labels:
             require(
-                labels.count(label) == 1,
-                f"Two agents of this command are {label} on this board. Leave one out, or name it with as=NAME.",
+                contestant.label not in labels,
+                f"Two agents of this command are {contestant.label} on this board. Leave one out, or name it with "
+                "as=NAME.",
             )
+            labels.add(contestant.label)
 
     def _moved(self, lines: Sequence[Record]) -> Iterator[str]:
         last = {line["agent"]: line for line in lines}
@@ -286,6 +283,7 @@ class BoardRun:
         )
 
     def _play(self, contestant: Contestant) -> None:
+        self._paces[contestant.label].restart()
         try:
             left = [world for world in self.plan.worlds if self._play_world(contestant, world)]
             while left:
@@ -325,16 +323,14 @@ class BoardRun:
                 contestant.agent.on_progress = partial(self._on_choice, progress)
             self._on_progress(self.progress)
             num_envs = min(contestant.num_parallel, len(missing))
-            progress.pace.start(num_envs, lapped)
             with closing(_vector(world, num_envs)) as worlds:
                 seeds, env_id = [key.seed for key in missing], registered_name(world.env_id)
                 for number, trajectory in play_episodes(
                     agent, worlds, seeds, env_id=env_id, goes_on=lambda: self._goes_on(progress)
                 ):
                     wall_s, lapped = time.monotonic() - lapped, time.monotonic()
-                    progress.pace.count(lapped)
+                    progress.pace.num_ended += 1
                     self._keep(missing[number], contestant, progress, trajectory, wall_s)
-            progress.pace.finish(time.monotonic())
         has_left = progress.has_left or progress.num_failed_in_a_row >= MOST_FAILURES
         worth_it = not self._stopping.is_set() and (not returns or progress.num_done > num_done)
         comes_back = has_left and worth_it and bool(self._missing(world, contestant))
@@ -346,7 +342,7 @@ class BoardRun:
         """Reports how far `lazy` is with choosing its responses; raises once the run was interrupted."""
         if self._interrupted.is_set():
             raise RunInterruptedError
-        progress.pace.prepare()
+        progress.pace.restart()
         progress.preparing = f"choosing responses for {env_id}: {step}, {num_done:,} of {num_wanted:,}"
         self._on_progress(self.progress)
 

@@ -23,7 +23,7 @@ from vlm_envs.vector.vector_world import VectorWorld
 
 IMAGE = np.full((4, 6, 3), 200, np.uint8)
 WRONG = {"float": IMAGE / 255, "bool": IMAGE > 0, "gray": IMAGE[..., 0]}
-THE_ERROR = r"An image must be uint8\[height, width, 3\], RGB from 0 to 255; got .*(Convert it|gray channel): "
+THE_ERROR = r"An image must be uint8\[height, width, 3\], RGB from 0 to 255; got .*Conversions: "
 
 
 class WrongView(CorridorView):

@@ -104,11 +104,11 @@ def test_a_checkpoint_is_named_by_its_directory(tiny_directory, tiny):
         (
             f"{__name__}:Unasked",
             {},
-            r"needs respond\(rows, observations\); its own is respond\(observations\)",
+            r"needs respond\(rows, observations\): ",
         ),
-        (f"{__name__}:Named", {}, r"its own is respond\(\*, rows, observations\)"),
-        (f"{__name__}:NoMethod", {}, r"needs a method start\(worlds\); got None"),
-        (f"{__name__}:Unstarted", {}, r"Unstarted' needs start\(worlds\); its own is start\(\)"),
+        (f"{__name__}:Named", {}, r"needs respond\(rows, observations\): "),
+        (f"{__name__}:NoMethod", {}, r"needs start\(worlds\): None is not a callable"),
+        (f"{__name__}:Unstarted", {}, r"Unstarted' needs start\(worlds\): too many"),
         (3, {}, r"An agent is asked for by its name, such as 'oracle' or 'hf:DIR'; got 3\."),
     ],
 )

@@ -81,7 +81,10 @@ def test_other_worlds_are_refused():
 
 
 def test_the_command_asks_an_endpoint_and_prints_what_it_cost(capsys):
-    with Gathering(threading.Barrier(3), num_alone=1) as server:
+    measure_verdicts(
+        says("True"), ENV_ID, num_cases=3
+    )  # loads what cases need, which takes longer than the barrier waits
+    with Gathering(threading.Barrier(3), num_alone=1) as server:  # the probe
         server.answer = lambda messages: "<think>so</think><answer>True</answer>"
         words = [
             "calibrate",
@@ -98,7 +101,7 @@ def test_the_command_asks_an_endpoint_and_prints_what_it_cost(capsys):
                 [
                     *words,
                     "--num-states",
-                    "4",
+                    "3",
                     "--judge-endpoint.api-key-variable",
                     "",
                     "--judge-endpoint.max-parallel",
@@ -107,11 +110,11 @@ def test_the_command_asks_an_endpoint_and_prints_what_it_cost(capsys):
             )
             == 0
         )
-        assert len(server.requests) == 4
-        assert server.max_at_once == 3, "the first of 4 is asked alone, then the others are under way together"
+        assert len(server.requests) == 3
+        assert server.max_at_once == 3, "all cases are under way together"
         assert not server.together.broken
     shown = capsys.readouterr().out
-    assert "4 single responses, m with tools" in shown
+    assert "3 single responses, m with tools" in shown
     assert "accuracy" in shown
     assert "cost" in shown
 

@@ -14,6 +14,7 @@ from agents.perception.likelihood import HFLikelihood
 from agents.rollout import rollout
 from judges.episode_rewards.episode_reading import true_boxes
 from judges.episode_rewards.ivgr import MEAN_OF_FOUR, IvgrJudge
+from judges.episode_rewards.judge_models import JudgeModels
 from judges.scores import JudgeScore
 from tests.unit.agents.api.endpoint import FakeEndpoint, Gathering, reply, status
 from tests.unit.judges.episodes import episode_judge, with_response, with_state
@@ -138,11 +139,11 @@ def test_likelihoods_come_in_one_batch(tiny_directory, monkeypatch):
 def test_ivgr_asks_all_consistency_at_once_and_its_archive_is_as_if_it_had_not():
     grounded, textual = (episodes_of("ZoomQA", prompt_format=f"ivgr_{name}") for name in ("grounded", "textual"))
     judge = Counting(lambda *question: JudgeScore(value=0.7))
-    at_once = IvgrJudge(judge, map_fn=judge.map)
+    at_once = IvgrJudge(JudgeModels(consistency_judge=judge, map_fn=judge.map))
     rewards = at_once([*grounded, *textual])
     asked = len(judge.asked)
     assert judge.sizes == [len(set(judge.asked))]
-    one_by_one = IvgrJudge(lambda *question: JudgeScore(value=0.7))
+    one_by_one = IvgrJudge(JudgeModels(consistency_judge=lambda *question: JudgeScore(value=0.7)))
     expected = {}
     for first, second in zip(grounded, textual, strict=True):
         expected[id(first)], expected[id(second)] = one_by_one([first, second])
@@ -154,7 +155,7 @@ def test_ivgr_asks_all_consistency_at_once_and_its_archive_is_as_if_it_had_not()
 def test_a_sampled_judge_is_asked_as_often_as_it_would_be():
     grounded, textual = (episodes_of("ZoomQA", 1, prompt_format=f"ivgr_{name}") for name in ("grounded", "textual"))
     grades = iter([0.0, 0.3, 0.7, 1.0] * 2)
-    judge = IvgrJudge(lambda *question: JudgeScore(value=next(grades)), settings=MEAN_OF_FOUR)
+    judge = IvgrJudge(JudgeModels(consistency_judge=lambda *_: JudgeScore(value=next(grades))), MEAN_OF_FOUR)
     rewards = judge([*grounded, *textual, *[replace(each) for each in textual]])
     assert [reward.terms.get("consistency") for reward in rewards[1:]] == [0.5, 0.5]
 
@@ -238,7 +239,7 @@ def test_a_judge_that_raises_in_the_middle_leaves_the_archive_as_it_was():
     def grade(*question):
         return JudgeScore(value=0.7)
 
-    whole, judge = IvgrJudge(grade), IvgrJudge(Failing(grade, fails_at=1))
+    whole, judge = (IvgrJudge(JudgeModels(consistency_judge=each)) for each in (grade, Failing(grade, fails_at=1)))
     with pytest.raises(KeyboardInterrupt):
         judge([*grounded, *textual])
     assert judge.state_dict() == whole.state_dict() == IvgrJudge().state_dict(), "nothing was looked up or archived"

@@ -8,7 +8,6 @@ from judges.__main__ import main
 from judges.calibration import SECTIONS, WRITERS, chance_baseline, measure_chance, next_states, start_states
 from judges.scores import JudgeScore
 from judges.state_text.exact_judge import RULES, ExactJudge, rules_of
-from judges.state_text.vocabulary import VOCABULARIES
 from vlm_envs.errors import EngineUnavailableError
 
 WORLDS = ("VLM/Sokoban-v0", "VLM/FrozenLake-v0")
@@ -177,7 +176,7 @@ def test_holes_guessed_where_the_goal_is_score_below_an_honest_plural():
 
 
 def test_every_judged_world_has_blind_and_truthful_writers():
-    assert set(WRITERS) == set(VOCABULARIES) | set(RULES)
+    assert set(WRITERS) == set(RULES)
     for world, writers in WRITERS.items():
         assert {"blind", "partial", "full"} <= {writer.sight for writer in writers}, world
 

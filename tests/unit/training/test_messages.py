@@ -38,9 +38,9 @@ MISTAKES = {
     f"{LAKE} --nonsense 3": "has no option --nonsense. An argument of",
     "mags --num-iterations 3": (
         "Did you mean --stages.foundations.num-iterations or --stages.complex.num-iterations? All of them: python -m "
-        "training mags --stages.foundations.help-all"
+        "training mags --help"
     ),
-    "arm_thinker --num-epochs 3": "python -m training arm_thinker --stages.sft.help-all",
+    "arm_thinker --num-epochs 3": "Did you mean --stages.sft.num-epochs?",
     "mags --nonsense 3": "--stages.foundations.help-all, --stages.complex.help-all. All of them: ",
     "frozenlake_tny": "Did you mean 'frozenlake_tiny'?",
     f"{LAKE} --worlds.0.env-id VLM/Sokobn-v0": "Did you mean 'VLM/Sokoban-v0'?",
@@ -72,16 +72,11 @@ MISTAKES = {
         "error: --algorithm takes a value; got none but the option --output. There are "
         f"{', '.join(SHIPPED)}; one of your own is MODULE:CLASS."
     ),
-    f"{LAKE} --algorithm.type grpo": (
-        "error: --algorithm.type is no option. An algorithm is chosen by --algorithm grpo."
-    ),
+    f"{LAKE} --algorithm.type grpo": "Another one is chosen by --algorithm NAME.",
     f"{LAKE} --algorithm tokn_gae": "error: Unknown algorithm 'tokn_gae'. Did you mean 'token_gae'?",
     f"{LAKE} --algorithm no_module:RLOO": "error: --algorithm no_module:RLOO: cannot import 'no_module'",
     f"{LAKE} --algorithm training.algorithms.grpo:GRP": "training.algorithms.grpo has no algorithm 'GRP'.",
-    f"{LAKE} --algorithm token_gae --algorithm.gamma-turn 0.5": (
-        "error: --algorithm.gamma-turn is a setting of bilevel_gae, turn_gae, not of token_gae. Leave it out, or take "
-        "another algorithm: --algorithm bilevel_gae or turn_gae."
-    ),
+    f"{LAKE} --algorithm token_gae --algorithm.gamma-turn 0.5": "has no option --algorithm.gamma-turn. Did you mean",
     f"{LAKE} --algorithm.gama-turn 0.5": "has no option --algorithm.gama-turn. Did you mean '--algorithm.gamma-turn'?",
     f"{LAKE} --algorithm.gamma-turn 1.5": "--algorithm.gamma-turn must be at least 0 and at most 1; got 1.5.",
     "curate --num-sampels 3": "has no option --num-sampels. Did you mean '--num-samples'?",
@@ -291,22 +286,21 @@ def test_a_number_is_called_by_its_field_in_python():
         (
             {"num_groups": 3, "group_size": 2},
             "The 6 rows of an iteration, --num-groups 3 times --group-size 2, do not divide evenly into "
-            "--ppo.num-minibatches 4 and are fewer than --algorithm.critic.num-minibatches 16. "
-            "Use --ppo.num-minibatches 1, 2, 3 or 6 and --algorithm.critic.num-minibatches 1 to 6; or --num-groups 8.",
+            "--ppo.num-minibatches 4.",
         ),
         (
             {"num_groups": 2, "group_size": 2},
             "The 4 rows of an iteration, --num-groups 2 times --group-size 2, are fewer than "
-            "--algorithm.critic.num-minibatches 16. Use --algorithm.critic.num-minibatches 1 to 4; or --num-groups 8.",
+            "--algorithm.critic.num-minibatches 16.",
         ),
         (
             {"num_groups": 3, "group_size": 3, "algorithm": GRPO()},
             "The 9 rows of an iteration, --num-groups 3 times --group-size 3, do not divide evenly into "
-            "--ppo.num-minibatches 4. Use --ppo.num-minibatches 1, 3 or 9; or --num-groups 4.",
+            "--ppo.num-minibatches 4.",
         ),
     ],
 )
-def test_groups_that_do_not_fit_are_told_with_all_that_would(changes, said):
+def test_groups_that_do_not_fit_are_refused(changes, said):
     with pytest.raises(ConfigError) as caught:
         run_config(**{"algorithm": BilevelGAE(critic=CriticConfig(num_minibatches=16)), **changes}, ppo=PPOConfig())
     assert str(caught.value) == said

@@ -246,7 +246,7 @@ def test_what_is_chosen_by_a_name_is_listed_with_its_names_and_the_settings_of_w
 def test_a_setting_that_an_algorithm_does_not_have_cannot_be_given(algorithm, foreign):
     recipe = Recipe(name="mine", make=RECIPES["frozenlake_tiny"])
     for setting in foreign:
-        with pytest.raises(ConfigError, match=rf"^--algorithm.{setting} is a setting of .*, not of {algorithm}\."):
+        with pytest.raises(ConfigError, match=rf"has no option --algorithm.{setting}\."):
             configured(recipe, ["--algorithm", algorithm, f"--algorithm.{setting}", "1"])
 
 

@@ -1,11 +1,9 @@
-"""`check` draws levels of each split, within limits, of the declared shape, and reports where it is."""
+"""`check` draws levels of each split, within limits, of the declared shape."""
 
 from __future__ import annotations
 
 import functools
 import re
-import threading
-import time
 from typing import Any
 
 import gymnasium as gym
@@ -49,11 +47,10 @@ class RemainderDynamics(AnySplitDynamics):
 
 
 class EndlessSearchDynamics(CorridorDynamics):
-    """Searches for a test level for a second, as if forever; then raises what Ctrl-C raises."""
+    """Raises what Ctrl-C raises during a search for a test level."""
 
     def generate(self, rng: np.random.Generator, split: str) -> CorridorState:
         if split == "test":
-            time.sleep(1)
             raise KeyboardInterrupt
         return super().generate(rng, split)
 
@@ -84,7 +81,7 @@ def test_a_plan_that_does_not_fit_names_the_limit(register: Any) -> None:
     for kwargs, needed in [
         ({"max_turns": 5, "max_actions_per_turn": 1}, "max_turns=6"),
         ({"max_turns": 1, "max_actions_per_turn": 5}, "max_turns=2"),
-        ({"max_steps": 5}, "max_steps=6"),
+        ({"max_steps": 5}, "max_steps below 6"),
     ]:
         with pytest.raises(WorldContractError, match=rf"- oracle_is_maximal: \d+ of 64 .*{needed}\b"):
             check_world(env_id, skip=only("oracle_is_maximal"), **kwargs)
@@ -116,22 +113,16 @@ def test_every_level_drawn_must_fit_not_only_those_played_by_responses(register:
         )
 
 
-def test_a_clause_that_takes_long_is_reported_and_so_is_the_one_that_ctrl_c_interrupts(
-    register: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("vlm_envs.testing.contract.FIRST_REPORT_S", 0.1)
-    env_id, num_threads = register(functools.partial(build, EndlessSearchDynamics)), threading.active_count()
+def test_ctrl_c_names_the_clause_and_the_line_that_runs(register: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    env_id = register(functools.partial(build, EndlessSearchDynamics))
     assert main(["check", env_id]) == 130
-    for line in capsys.readouterr().err.splitlines()[-2:]:  # the last report, and the interrupt
-        assert "splits_are_disjoint" in line and "'test'" in line and "1500000000" in line
-        assert re.search(r"test_checked_levels.py, line \d+, in generate", line)
-    assert threading.active_count() == num_threads
+    assert re.search(r"splits_are_disjoint .*test_checked_levels.py, line \d+", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(
     ("entry_point", "named"),
     [
-        (UndeclaredWorld, ("UndeclaredWorld", "set_picture_shape((2, 80, 3))")),
+        (UndeclaredWorld, ("UndeclaredWorld", "set_picture_shape((height, width, 3))")),
         (functools.partial(build, view=WrongShapeView), ("set_picture_shape((2, 80, 3))", "shape (2, 2, 3)")),
     ],
 )

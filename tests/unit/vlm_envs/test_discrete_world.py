@@ -176,12 +176,12 @@ def test_worlds_that_cannot_be_played_so_say_why(env_id, kwargs, said):
     [
         (
             {"downscale": 3},
-            "downscale must divide the picture's sides, 112 x 112 pixels: one of 1, 2, 4, .*got 3",
+            "downscale must divide the image's sides, 112 x 112 pixels; got 3",
         ),
         ({"downscale": 0}, "downscale must be an integer of at least 1; got 0"),
         (
             {"actions_per_response": 3, "block_px": 40},
-            "3 actions of block_px=40 do not fit below a picture of 112",
+            "3 actions of block_px=40 do not fit below an image of 112",
         ),
         ({"actions_per_response": 4}, "actions_per_response must be an integer from 1 to 3; got 4"),
     ],

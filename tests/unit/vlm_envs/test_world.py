@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from vlm_envs import make
 from vlm_envs.errors import ConfigError, EpisodeOverError, SolverLimitError
 from vlm_envs.responses.formats import FORMATS
 from vlm_envs.statistics.success_rates import cluster_of, share_interval, wilson_interval
-from vlm_envs.trajectory import require_image
 from vlm_envs.world import World
 
 FAR = {"level": "10 16"}  # six cells to the right
@@ -258,42 +256,32 @@ def test_a_reset_may_ask_for_counts_which_are_left_out_where_they_are_unknown() 
 
 
 @pytest.mark.parametrize(
-    ("image", "remedy"),
+    ("image", "came"),
     [
-        (np.zeros((2, 80, 3)), r"float64\[2, 80, 3\]\. Convert it: \(image \* 255\)\.round\(\)"),
-        (np.zeros((2, 80, 3), np.float32), r"float32\[2, 80, 3\]\. Convert it"),
-        (np.zeros((2, 80, 3), bool), r"bool\[2, 80, 3\]\. Convert it: image\.astype\(numpy\.uint8\) \* 255"),
-        (np.zeros((2, 80), np.uint8), r"uint8\[2, 80\]\. Repeat its gray channel"),
-        (np.zeros((2, 80, 1), np.uint8), r"uint8\[2, 80, 1\]\. Repeat its gray channel"),
-        (np.zeros((2, 80, 4), np.uint8), r"uint8\[2, 80, 4\]\. Remove its alpha channel"),
-        (np.zeros((2, 80, 3), np.int64), r"int64\[2, 80, 3\]\. Convert it: image\.astype\(numpy\.uint8\)"),
-        (np.zeros((0, 80, 3), np.uint8), r"uint8\[0, 80, 3\]\. It has no pixels"),
-        (np.zeros((2, 80, 5), np.uint8), r"uint8\[2, 80, 5\]\.$"),
-        ([[0, 0, 0]], r"an object of type list\. Convert it with numpy\.asarray"),
+        (np.zeros((2, 80, 3)), r"float64\[2, 80, 3\]"),
+        (np.zeros((2, 80, 3), bool), r"bool\[2, 80, 3\]"),
+        (np.zeros((2, 80), np.uint8), r"uint8\[2, 80\]"),
+        (np.zeros((2, 80, 1), np.uint8), r"uint8\[2, 80, 1\]"),
+        (np.zeros((2, 80, 4), np.uint8), r"uint8\[2, 80, 4\]"),
+        (np.zeros((2, 80, 3), np.int64), r"int64\[2, 80, 3\]"),
+        (np.zeros((0, 80, 3), np.uint8), r"uint8\[0, 80, 3\]"),
+        ([[0, 0, 0]], "list"),
     ],
 )
-def test_images_of_another_kind_are_refused_with_how_to_convert_them(image: Any, remedy: str) -> None:
+def test_images_of_another_kind_are_refused_with_conversions(image: Any, came: str) -> None:
     corridor, several = world(), world()
     corridor.view.image = lambda _: image  # type: ignore[method-assign]
     several.view.images = lambda _: (np.zeros((9, 9, 3), np.uint8), image)  # type: ignore[method-assign]
     rendered = world(render_mode="rgb_array", obs_mode="text")
     rendered.reset(options=FAR)
     rendered.view.image = corridor.view.image  # type: ignore[method-assign]
-    with pytest.raises(ConfigError, match=remedy):
+    expected = rf"uint8\[height, width, 3\], RGB from 0 to 255; got {came}\. Conversions: .*astype\(numpy\.uint8\)"
+    with pytest.raises(ConfigError, match=expected):
         rendered.render()
     for made in (corridor, several):
-        with pytest.raises(ConfigError, match=rf"uint8\[height, width, 3\], RGB from 0 to 255; got {remedy}") as caught:
+        with pytest.raises(ConfigError, match=expected) as caught:
             made.reset(options=FAR)
         assert "\n" not in str(caught.value)
-
-
-def test_the_advice_gives_an_image() -> None:
-    image = np.array([[[0, 0, 0], [255, 255, 255]]], np.uint8)
-    for wrong in (image / 255, image > 0, image[..., 0], image[..., :1], image.astype(np.int64)):
-        with pytest.raises(ConfigError) as caught:
-            require_image(wrong)
-        [advice] = re.findall(r"(?:Convert it|channel): (.+?)(?: if its values.*)?\.$", str(caught.value))
-        assert np.array_equal(require_image(eval(advice, {"image": wrong, "numpy": np})), image)
 
 
 # --- Making -----------------------------------------------------------------------------------------

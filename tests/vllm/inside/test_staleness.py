@@ -120,10 +120,10 @@ def learnt(monkeypatch):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("process", "rollout"), [("same", "barrier"), ("own", "async")])
-def test_a_batch_is_wholly_of_the_weights_from_before_the_update_beside_it(process, rollout, tmp_path, learnt):
+@pytest.mark.parametrize("rollout", ["barrier", "async"])
+def test_a_batch_is_wholly_of_the_weights_from_before_the_update_beside_it(rollout, tmp_path, learnt):
     """Though most of its responses, or all, come when the policy is a new one already."""
-    vllm = VLLMConfig(process=process, memory_fraction=0.1)
+    vllm = VLLMConfig(memory_fraction=0.1)
     directory = train(stale(tmp_path, vllm=vllm, rollout=rollout))
     print("gaps", learnt.gaps, "corrections", learnt.corrections, "behind", learnt.num_behind)
     assert all(learnt.waits) and min(learnt.num_behind[iteration] for iteration in (1, 2)) > NUM_EPISODES // 2

@@ -11,10 +11,8 @@ from tests.vllm.two_processes import NEAR, ended, metrics, require_sampled, trai
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("process", ["same", "own"])
-def test_both_learn_from_what_is_sampled_with_their_weights(process, tmp_path):
-    how = ("--vllm.process", process, "--vllm.memory-fraction", "0.1")
-    require_sampled(trained(tmp_path, *how), tmp_path)
+def test_both_learn_from_what_is_sampled_with_their_weights(tmp_path):
+    require_sampled(trained(tmp_path, "--vllm.memory-fraction", "0.1"), tmp_path)
 
 
 @pytest.mark.timeout(900)

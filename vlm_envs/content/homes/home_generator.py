@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
+from numpy.random import Generator
 
+from vlm_envs.content.data_tables import data_table
 from vlm_envs.content.homes.home import (
     KINDS,
     LATTICE_CM,
-    WALL_MIDDLE_CM,
     Door,
     Home,
     Rectangle,
@@ -44,7 +44,7 @@ _DOOR_WIDTH = 4
 _DOOR_MARGIN = 2
 
 
-def draw_plan(rng: np.random.Generator, split: str) -> tuple[tuple[Room, ...], tuple[Door, ...]]:
+def draw_plan(rng: Generator, split: str) -> tuple[tuple[Room, ...], tuple[Door, ...]]:
     """Returns the rooms and doors of a random home of a split.
 
     Args:
@@ -66,7 +66,7 @@ def draw_plan(rng: np.random.Generator, split: str) -> tuple[tuple[Room, ...], t
     raise GenerationError(f"No floor plan of split {split!r} was found in {NUM_PLAN_TRIES} tries; try another seed.")
 
 
-def _cut(rng: np.random.Generator, num_rooms: int) -> list[Rectangle]:
+def _cut(rng: Generator, num_rooms: int) -> list[Rectangle]:
     """Returns rectangles that fill one: two side by side, of which each may be cut once across."""
     widths = rng.integers(_MIN_SIDE, _MAX_SIDE, size=2).tolist()
     is_tall = num_rooms > 2
@@ -89,7 +89,7 @@ def _cut(rng: np.random.Generator, num_rooms: int) -> list[Rectangle]:
     return rectangles
 
 
-def _doors(rng: np.random.Generator, rectangles: list[Rectangle]) -> tuple[Door, ...]:
+def _doors(rng: Generator, rectangles: list[Rectangle]) -> tuple[Door, ...]:
     """Returns a door in every shared wall that is long enough for one; such walls connect all rooms."""
     doors = []
     for index, one in enumerate(rectangles):
@@ -107,7 +107,7 @@ def _doors(rng: np.random.Generator, rectangles: list[Rectangle]) -> tuple[Door,
     return tuple(doors)
 
 
-def _named(rng: np.random.Generator, rectangles: list[Rectangle]) -> tuple[Room, ...]:
+def _named(rng: Generator, rectangles: list[Rectangle]) -> tuple[Room, ...]:
     """Returns the rectangles as rooms with a use, paint and floor each."""
     kinds = [ROOM_KINDS[index] for index in rng.permutation(len(ROOM_KINDS))[: len(rectangles)]]
     smallest = min(range(len(rectangles)), key=lambda index: rectangles[index].area)
@@ -139,13 +139,10 @@ class Companion:
     turn: int
 
 
+_ROOMS = data_table(__file__, "rooms.toml")
+
 COMPANIONS: Mapping[str, tuple[Companion, ...]] = {
-    "Sofa": (Companion(kind="CoffeeTable", right_cm=0, ahead_cm=112, turn=0),),
-    "Desk": (Companion(kind="Chair", right_cm=-14, ahead_cm=40, turn=2),),
-    "DiningTable": (
-        Companion(kind="Chair", right_cm=-32, ahead_cm=48, turn=2),
-        Companion(kind="Chair", right_cm=32, ahead_cm=-48, turn=0),
-    ),
+    kind: tuple(Companion(**companion) for companion in companions) for kind, companions in _ROOMS["companions"].items()
 }
 """What belongs to a piece of furniture and stands with it where there is room."""
 
@@ -162,63 +159,18 @@ class Furnishing:
         on_walls: Kinds that hang.
     """
 
-    along_walls: tuple[str, ...]
-    in_middle: tuple[str, ...] = ()
-    in_corners: tuple[str, ...] = ()
-    on_tops: tuple[str, ...]
-    on_walls: tuple[str, ...]
+    along_walls: Sequence[str]
+    in_middle: Sequence[str] = ()
+    in_corners: Sequence[str] = ()
+    on_tops: Sequence[str]
+    on_walls: Sequence[str]
 
 
-FURNISHINGS: Mapping[str, Furnishing] = {
-    "kitchen": Furnishing(
-        along_walls=("CounterTop", "Fridge", "Stove", "Sink", "CounterTop"),
-        in_middle=("DiningTable",),
-        in_corners=("GarbageCan",),
-        on_tops=("Toaster", "Microwave", "Kettle", "Pot", "Bowl", "Mug", "Bottle", "Apple", "Bread"),
-        on_walls=("Clock", "Window"),
-    ),
-    "living_room": Furnishing(
-        along_walls=("Sofa", "TVStand", "Bookshelf", "ArmChair"),
-        in_corners=("FloorLamp", "HousePlant", "Guitar", "BasketBall"),
-        on_tops=("Television", "Statue", "Vase", "Bowl", "Candle", "Book", "Mug", "Apple"),
-        on_walls=("Painting", "Window", "Clock"),
-    ),
-    "bedroom": Furnishing(
-        along_walls=("Bed", "Wardrobe", "Dresser", "Nightstand"),
-        in_corners=("TeddyBear", "LaundryBasket", "FloorLamp", "BasketBall"),
-        on_tops=("AlarmClock", "TableLamp", "Candle", "Book", "Vase", "Statue"),
-        on_walls=("Mirror", "Window", "Painting"),
-    ),
-    "bathroom": Furnishing(
-        along_walls=("Bathtub", "Toilet", "Sink", "WashingMachine"),
-        in_corners=("LaundryBasket", "GarbageCan", "HousePlant"),
-        on_tops=("SoapBottle", "RubberDuck", "Candle"),
-        on_walls=("Mirror", "Window"),
-    ),
-    "study": Furnishing(
-        along_walls=("Desk", "Bookshelf", "Dresser", "ArmChair"),
-        in_corners=("GarbageCan", "Box", "HousePlant", "Guitar"),
-        on_tops=("Laptop", "Globe", "TableLamp", "Book", "Mug", "Statue", "Bottle"),
-        on_walls=("Clock", "Painting", "Window"),
-    ),
-}
+FURNISHINGS: Mapping[str, Furnishing] = {room: Furnishing(**kinds) for room, kinds in _ROOMS["furnishings"].items()}
 """What each kind of room holds."""
 
-UNIQUE = (
-    "Television",
-    "Clock",
-    "Sofa",
-    "Bed",
-    "Fridge",
-    "Stove",
-    "Laptop",
-    "Guitar",
-    "BasketBall",
-    "FloorLamp",
-    "Sink",
-)
+UNIQUE: Collection[str] = _ROOMS["unique"]
 """Kinds of which a home has at most one."""
-
 
 NUM_FURNISHING_TRIES = 50
 _NUM_PLACES = 16
@@ -234,7 +186,7 @@ _PASSAGE_CM = 60
 class _Furnisher:
     """Things placed so far, and the floor they need; only things of some kinds are."""
 
-    rng: np.random.Generator
+    rng: Generator
     rooms: tuple[Room, ...]
     kinds: Collection[str]
     things: list[Thing] = field(default_factory=list)
@@ -247,6 +199,10 @@ class _Furnisher:
         used = {thing.color for thing in self.things if thing.kind == kind}
         colors = [color for color in KINDS[kind].colors if color not in used] or KINDS[kind].colors
         return pick(self.rng, colors)
+
+    def thing(self, kind: str, place: tuple[int, int], turn: int, z_cm: int = 0) -> Thing:
+        """Returns a thing in a place, in a color of its own."""
+        return Thing(kind=kind, x_cm=place[0], y_cm=place[1], z_cm=z_cm, turn=turn, color=self.color(kind))
 
     def has(self, kind: str) -> bool:
         """Returns whether there is a thing of a kind."""
@@ -282,7 +238,7 @@ class _Furnisher:
             footprint = footprint_of(kind, x, y, turn)
             passage = floor_before(footprint, turn, _PASSAGE_CM)
             if self.fits(footprint, room) and not any(passage.meets(other) for other in self.taken):
-                thing = Thing(kind=kind, x_cm=x, y_cm=y, z_cm=0, turn=turn, color=self.color(kind))
+                thing = self.thing(kind, (x, y), turn)
                 companions = self._companions(thing, room)
                 self.stand(thing, None if companions else passage)
                 for companion in companions:
@@ -297,7 +253,7 @@ class _Furnisher:
             x = self._between(inner.west + _MIDDLE_CM, inner.east - _MIDDLE_CM)
             y = self._between(inner.south + _MIDDLE_CM, inner.north - _MIDDLE_CM)
             if self.fits(footprint_of(kind, x, y, turn), room):
-                thing = Thing(kind=kind, x_cm=x, y_cm=y, z_cm=0, turn=turn, color=self.color(kind))
+                thing = self.thing(kind, (x, y), turn)
                 for each in (thing, *self._companions(thing, room)):
                     self.stand(each)
                 return
@@ -345,14 +301,14 @@ class _Furnisher:
             return False
         taken.append(footprint)
         height = KINDS[support.kind].top_cm or 0
-        self.things.append(Thing(kind=kind, x_cm=x, y_cm=y, z_cm=height, turn=support.turn, color=self.color(kind)))
+        self.things.append(self.thing(kind, (x, y), support.turn, height))
         return True
 
     def on_wall(self, room: Room, kind: str) -> None:
         """Hangs a thing where neither a door nor tall furniture is."""
         inner = inner_cm(room)
         width, depth, height = KINDS[kind].size_cm
-        bottom = WALL_MIDDLE_CM[kind] - height // 2
+        bottom = KINDS[kind].middle_cm - height // 2
         for _ in range(_NUM_PLACES):
             turn = int(self.rng.integers(4))
             if kind == "Window" and not self._is_outer_wall(room, turn):
@@ -366,7 +322,7 @@ class _Furnisher:
             if self._is_behind_something_tall(place, bottom):
                 continue
             self.wall_taken.append(place)
-            self.things.append(Thing(kind=kind, x_cm=x, y_cm=y, z_cm=bottom, turn=turn, color=self.color(kind)))
+            self.things.append(self.thing(kind, (x, y), turn, bottom))
             return
 
     def _is_behind_something_tall(self, place: Rectangle, bottom: int) -> bool:
@@ -384,7 +340,7 @@ class _Furnisher:
 
 
 def furnish(
-    rng: np.random.Generator,
+    rng: Generator,
     rooms: tuple[Room, ...],
     doors: tuple[Door, ...],
     kinds: Collection[str] | None = None,

@@ -28,7 +28,7 @@ BODY_RADIUS_CM = 20
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class FreeSpace:
     """The places to stand in one home, numbered row by row, and the steps between them.
 
@@ -81,11 +81,13 @@ def free_space(home: Home, num_steps: int = 1, with_furniture: bool = True) -> F
             if KINDS[thing.kind].place == "floor":
                 _block(free, floor_under(thing))
     height, width = free.shape
+    padded = np.pad(free, num_steps)
     steps = []
     for x, y in QUARTERS:
         can = free.copy()
         for count in range(1, num_steps + 1):
-            can &= _shifted(free, x * count, y * count)
+            top, left = num_steps + y * count, num_steps + x * count
+            can &= padded[top : top + height, left : left + width]
         steps.append(tuple(can.ravel().tolist()))
     return FreeSpace(width, height, tuple(free.ravel().tolist()), num_steps, tuple(steps))
 
@@ -135,17 +137,7 @@ def _block(free: NDArray[np.bool_], footprint: tuple[int, int, int, int]) -> Non
     free[max(first_y, 0) : max(last_y + 1, 0), max(first_x, 0) : max(last_x + 1, 0)] = False
 
 
-def _shifted(free: NDArray[np.bool_], x: int, y: int) -> NDArray[np.bool_]:
-    """Returns, for each place, whether the place at an offset is free."""
-    height, width = free.shape
-    result = np.zeros_like(free)
-    rows, columns = slice(max(0, -y), min(height, height - y)), slice(max(0, -x), min(width, width - x))
-    from_rows, from_columns = slice(max(0, y), min(height, height + y)), slice(max(0, x), min(width, width + x))
-    result[rows, columns] = free[from_rows, from_columns]
-    return result
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Geometry:
     """A home's things and whatever blocks the view, as arrays.
 
@@ -185,12 +177,7 @@ def _walls_cm(home: Home) -> list[Box]:
     """Returns the walls as boxes, each wall once per room it bounds."""
     boxes = []
     for room in home.rooms:
-        for is_upright, line, low, high in (
-            (True, room.west, room.south, room.north),
-            (True, room.east, room.south, room.north),
-            (False, room.south, room.west, room.east),
-            (False, room.north, room.west, room.east),
-        ):
+        for is_upright, line, low, high in room.walls:
             for first, last in _closed_parts(home.doors, is_upright, line, low, high):
                 boxes.append(_wall_cm(is_upright, line, first, last))
     return boxes
@@ -266,28 +253,22 @@ def seen_things(home: Home, pose: Pose, fov_degrees: float) -> tuple[int, ...]:
     Returns:
         Indices into `home.things`. A thing may hide others, never itself; doors hide nothing.
     """
-    space = geometry(home)
-    eye = _eye_m(pose)
-    rays = space.middles_m - eye
-    framed = np.flatnonzero(_is_framed(rays, pose, fov_degrees))
-    if framed.size == 0:
-        return ()
-    hidden = _is_hidden(space, eye, rays[framed], framed)
-    return tuple(framed[~hidden].tolist())
+    return tuple(_seen(home, pose, np.arange(len(home.things)), fov_degrees).tolist())
 
 
 def can_see(home: Home, pose: Pose, thing: int, fov_degrees: float) -> bool:
     """Returns whether one thing is seen; as in `seen_things`."""
+    return _seen(home, pose, np.array([thing]), fov_degrees).size > 0
+
+
+def _seen(home: Home, pose: Pose, things: NDArray[np.int64], fov_degrees: float) -> NDArray[np.int64]:
+    """Returns which of some things are seen."""
     space = geometry(home)
-    eye = _eye_m(pose)
-    ray = space.middles_m[thing : thing + 1] - eye
-    if not _is_framed(ray, pose, fov_degrees)[0]:
-        return False
-    return not _is_hidden(space, eye, ray, np.array([thing]))[0]
-
-
-def _eye_m(pose: Pose) -> Floats:
-    return np.array([pose.x * LATTICE_CM / 100, pose.y * LATTICE_CM / 100, EYE_HEIGHT_M])
+    eye = np.array([pose.x * LATTICE_CM / 100, pose.y * LATTICE_CM / 100, EYE_HEIGHT_M])
+    rays = space.middles_m[things] - eye
+    framed = _is_framed(rays, pose, fov_degrees)
+    things, rays = things[framed], rays[framed]
+    return things[~_is_hidden(space, eye, rays, things)] if things.size else things
 
 
 def _is_framed(rays: Floats, pose: Pose, fov_degrees: float) -> NDArray[np.bool_]:

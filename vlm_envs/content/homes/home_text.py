@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from vlm_envs.content.homes.home import KINDS, WALL_HEIGHT_CM, Door, Home, Room, Thing, has_door, sides_of
 from vlm_envs.content.homes.home_generator import ROOM_KINDS
@@ -16,11 +16,25 @@ MAX_SIDE = 100
 """Largest extent of a home in lattice steps: 25 m."""
 
 _MAX_CM = MAX_SIDE * 25
-_ROOM = ("kind", "west", "south", "east", "north", "wall", "floor")
-_DOOR = ("is_upright", "line", "low", "high")
-_THING = ("kind", "x_cm", "y_cm", "z_cm", "turn", "color")
 
-ItemT = TypeVar("ItemT")
+Allowed = int | Collection[str] | None
+"""What a field may be: a whole number up to a limit, a known name, or (None) true or false."""
+
+_ROOM: Mapping[str, Allowed] = {
+    "kind": ROOM_KINDS,
+    **dict.fromkeys(("west", "south", "east", "north"), MAX_SIDE),
+    "wall": WALLS,
+    "floor": FLOORS,
+}
+_DOOR: Mapping[str, Allowed] = {"is_upright": None, **dict.fromkeys(("line", "low", "high"), MAX_SIDE)}
+_THING: Mapping[str, Allowed] = {
+    "kind": KINDS,
+    "x_cm": _MAX_CM,
+    "y_cm": _MAX_CM,
+    "z_cm": WALL_HEIGHT_CM,
+    "turn": 3,
+    "color": COLORS,
+}
 
 
 def home_data(home: Home) -> dict[str, Any]:
@@ -43,22 +57,24 @@ def read_home(content: Any) -> Home:
     """
     if not isinstance(content, dict) or set(content) != {"rooms", "doors", "things"}:
         raise LevelError("A home needs exactly the keys 'rooms', 'doors' and 'things'.")
-    rooms = _read_list(content["rooms"], "rooms", MAX_ROOMS, _read_room)
+    rooms = tuple(Room(**values) for values in _read_items(content["rooms"], "room", MAX_ROOMS, _ROOM))
     if not rooms:
         raise LevelError("A home needs at least one room.")
+    for room in rooms:
+        if room.east - room.west < 2 or room.north - room.south < 2:
+            raise LevelError(f"A room must be at least two lattice steps wide and deep; got {list(sides_of(room))}.")
     for first, second in itertools.combinations(rooms, 2):
         one, other = sides_of(first), sides_of(second)
         if one.meets(other):
             raise LevelError(f"Rooms may share walls but not floor; {list(one)} and {list(other)} overlap.")
-    doors = _read_list(content["doors"], "doors", MAX_DOORS, _read_door)
+    doors = tuple(Door(**values) for values in _read_items(content["doors"], "door", MAX_DOORS, _DOOR))
     for door in doors:
+        if door.low >= door.high:
+            raise LevelError(f"A door's low must be less than its high; got {door.low} and {door.high}.")
         if not any(has_door(room, door) for room in rooms):
             raise LevelError(f"Every door must lie in a wall of a room; {door} does not.")
-    return Home(
-        rooms=rooms,
-        doors=doors,
-        things=_read_list(content["things"], "things", MAX_THINGS, _read_thing),
-    )
+    things = tuple(Thing(**values) for values in _read_items(content["things"], "thing", MAX_THINGS, _THING))
+    return Home(rooms=rooms, doors=doors, things=things)
 
 
 def read_whole(value: Any, what: str, low: int, high: int) -> int:
@@ -72,63 +88,27 @@ def read_whole(value: Any, what: str, low: int, high: int) -> int:
     return value
 
 
-def read_name(value: Any, what: str, known: Iterable[str]) -> str:
-    """Returns a known name.
+def _read_items(content: Any, what: str, most: int, fields: Mapping[str, Allowed]) -> list[dict[str, Any]]:
+    """Returns the fields of each item by name."""
+    if not isinstance(content, list) or len(content) > most:
+        raise LevelError(f"'{what}s' must be a list of at most {most} lists; got {_short(content)}.")
+    for item in content:
+        if not isinstance(item, list) or len(item) != len(fields):
+            raise LevelError(f"A {what} is [{', '.join(fields)}]; got {_short(item)}.")
+    return [
+        {name: _read(value, f"A {what}'s {name}", fields[name]) for name, value in zip(fields, item, strict=True)}
+        for item in content
+    ]
 
-    Raises:
-        LevelError: If it is unknown.
-    """
-    names = list(known)
-    if not isinstance(value, str) or value not in names:
-        raise LevelError(f"{what} must be one of {', '.join(names)}; got {_short(value)}.")
+
+def _read(value: Any, what: str, allowed: Allowed) -> Any:
+    if isinstance(allowed, int):
+        return read_whole(value, what, 0, allowed)
+    if allowed is None and not isinstance(value, bool):
+        raise LevelError(f"{what} must be true or false; got {_short(value)}.")
+    if allowed is not None and (not isinstance(value, str) or value not in allowed):
+        raise LevelError(f"{what} must be one of {', '.join(allowed)}; got {_short(value)}.")
     return value
-
-
-def _read_list(content: Any, what: str, most: int, read: Callable[[list[Any]], ItemT]) -> tuple[ItemT, ...]:
-    if not isinstance(content, list) or len(content) > most or not all(isinstance(item, list) for item in content):
-        raise LevelError(f"{what!r} must be a list of at most {most} lists; got {_short(content)}.")
-    return tuple(read(item) for item in content)
-
-
-def _fields(item: list[Any], names: tuple[str, ...], what: str) -> dict[str, Any]:
-    if len(item) != len(names):
-        raise LevelError(f"A {what} is [{', '.join(names)}]; got {_short(item)}.")
-    return dict(zip(names, item, strict=True))
-
-
-def _read_room(item: list[Any]) -> Room:
-    values = _fields(item, _ROOM, "room")
-    sides = {side: read_whole(values[side], f"A room's {side}", 0, MAX_SIDE) for side in _ROOM[1:5]}
-    if sides["east"] - sides["west"] < 2 or sides["north"] - sides["south"] < 2:
-        raise LevelError(f"A room must be at least two lattice steps wide and deep; got {_short(item)}.")
-    return Room(
-        kind=read_name(values["kind"], "A room's kind", ROOM_KINDS),
-        wall=read_name(values["wall"], "A room's wall", WALLS),
-        floor=read_name(values["floor"], "A room's floor", FLOORS),
-        **sides,
-    )
-
-
-def _read_door(item: list[Any]) -> Door:
-    values = _fields(item, _DOOR, "door")
-    if not isinstance(values["is_upright"], bool):
-        raise LevelError(f"A door's is_upright must be true or false; got {_short(values['is_upright'])}.")
-    places = {name: read_whole(values[name], f"A door's {name}", 0, MAX_SIDE) for name in _DOOR[1:]}
-    if places["low"] >= places["high"]:
-        raise LevelError(f"A door's low must be less than its high; got {_short(item)}.")
-    return Door(is_upright=values["is_upright"], **places)
-
-
-def _read_thing(item: list[Any]) -> Thing:
-    values = _fields(item, _THING, "thing")
-    return Thing(
-        kind=read_name(values["kind"], "A thing's kind", KINDS),
-        x_cm=read_whole(values["x_cm"], "A thing's x_cm", 0, _MAX_CM),
-        y_cm=read_whole(values["y_cm"], "A thing's y_cm", 0, _MAX_CM),
-        z_cm=read_whole(values["z_cm"], "A thing's z_cm", 0, WALL_HEIGHT_CM),
-        turn=read_whole(values["turn"], "A thing's turn", 0, 3),
-        color=read_name(values["color"], "A thing's colour", COLORS),
-    )
 
 
 def _short(value: Any) -> str:

@@ -6,71 +6,31 @@ Light is painted into the vertices once: the renderer then needs none, which is 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from vlm_envs.content.colors import RGB
+from vlm_envs.content.colors import RGB, hex_color
+from vlm_envs.content.data_tables import data_table
 
-COLORS: Mapping[str, RGB] = {
-    "red": (200, 44, 44),
-    "orange": (235, 134, 36),
-    "yellow": (240, 205, 60),
-    "green": (62, 148, 74),
-    "blue": (48, 96, 190),
-    "purple": (126, 70, 158),
-    "pink": (234, 140, 172),
-    "brown": (128, 82, 48),
-    "oak": (188, 142, 92),
-    "white": (240, 240, 236),
-    "grey": (142, 146, 152),
-    "black": (48, 48, 54),
-    "turquoise": (54, 172, 170),
-    "cream": (238, 222, 184),
-    "gold": (212, 168, 60),
-}
-"""What a thing may be painted in: name to sRGB, 0 to 255."""
+_PALETTE = data_table(__file__, "palette.toml")
 
-WALLS: Mapping[str, RGB] = {
-    "chalk": (222, 220, 212),
-    "sand": (222, 204, 172),
-    "sage": (186, 202, 178),
-    "sky": (184, 204, 222),
-    "rose": (224, 194, 190),
-    "lilac": (204, 194, 220),
-    "lemon": (230, 222, 172),
-}
-"""Wall paints: paler than any thing, so that things stand out."""
+COLORS: Mapping[str, RGB] = {name: hex_color(color) for name, color in _PALETTE["colors"].items()}
+"""Colors that a thing may have."""
+
+WALLS: Mapping[str, RGB] = {name: hex_color(color) for name, color in _PALETTE["walls"].items()}
+"""Wall paints."""
 
 FLOORS: Mapping[str, tuple[RGB, RGB]] = {
-    "light_planks": ((192, 158, 116), (182, 146, 104)),
-    "dark_planks": ((136, 98, 66), (126, 90, 60)),
-    "grey_planks": ((164, 158, 150), (154, 148, 140)),
-    "white_tiles": ((206, 208, 210), (186, 190, 194)),
-    "blue_tiles": ((168, 186, 202), (148, 166, 184)),
-    "green_carpet": ((132, 146, 120), (128, 142, 116)),
-    "beige_carpet": ((190, 176, 152), (186, 172, 148)),
+    name: (hex_color(light), hex_color(dark)) for name, (light, dark) in _PALETTE["floors"].items()
 }
-"""Floors: the two colours their planks, tiles or stripes alternate between."""
+"""Floors: the two colors that their planks, tiles, or stripes alternate between."""
 
-WOOD: RGB = (164, 116, 70)
-DARK_WOOD: RGB = (104, 70, 44)
-STEEL: RGB = (180, 184, 190)
-IRON: RGB = (84, 86, 92)
-BLACK: RGB = (34, 34, 38)
-WHITE: RGB = (244, 244, 242)
-PAPER: RGB = (236, 230, 212)
-GLASS: RGB = (172, 212, 236)
-SCREEN: RGB = (40, 66, 104)
-WATER: RGB = (150, 204, 228)
-LEAF: RGB = (58, 138, 62)
-LIGHT: RGB = (255, 240, 176)
-FLAME: RGB = (255, 176, 40)
-CEILING: RGB = (236, 236, 232)
-TRIM: RGB = (246, 244, 238)
-
+MATERIALS: Mapping[str, RGB] = {name: hex_color(color) for name, color in _PALETTE["materials"].items()}
+"""Colors of parts of things and rooms."""
 
 Floats = NDArray[np.float32]
 
@@ -81,12 +41,12 @@ _AMBIENT, _SUN = 0.80, np.array([0.11, -0.06, 0.17], dtype=np.float32)
 """Six directions get six shades, so every edge of a box shows."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Mesh:
-    """Coloured triangles.
+    """Colored triangles.
 
     Attributes:
-        vertices: float32[V, 3], metres.
+        vertices: float32[V, 3], meters.
         colors: float32[V, 3], sRGB 0 to 255 before light.
         normals: float32[V, 3], unit vectors.
         triangles: uint16[T, 3], vertex numbers, counter-clockwise from outside.
@@ -100,26 +60,27 @@ class Mesh:
     def turned(self, turn: int) -> Mesh:
         """Returns the mesh rotated by quarter turns clockwise, seen from above."""
         cosine, sine = ((1, 0), (0, 1), (-1, 0), (0, -1))[turn % 4]
-        rotation = np.array([[cosine, -sine, 0], [sine, cosine, 0], [0, 0, 1]], dtype=np.float32)
-        return Mesh(self.vertices @ rotation, self.colors, self.normals @ rotation, self.triangles)
-
-    def moved(self, x: float, y: float, z: float) -> Mesh:
-        """Returns the mesh moved by metres."""
-        offset = np.array([x, y, z], dtype=np.float32)
-        return Mesh(self.vertices + offset, self.colors, self.normals, self.triangles)
+        return self._rotated([[cosine, -sine, 0], [sine, cosine, 0], [0, 0, 1]])
 
     def tipped(self) -> Mesh:
         """Returns the mesh tipped over, so that its top shows to the front (+y)."""
-        rotation = np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0]], dtype=np.float32)
-        return Mesh(self.vertices @ rotation, self.colors, self.normals @ rotation, self.triangles)
+        return self._rotated([[1, 0, 0], [0, 0, -1], [0, 1, 0]])
+
+    def _rotated(self, matrix: list[list[int]]) -> Mesh:
+        rotation = np.array(matrix, dtype=np.float32)
+        return replace(self, vertices=self.vertices @ rotation, normals=self.normals @ rotation)
+
+    def moved(self, x: float, y: float, z: float) -> Mesh:
+        """Returns the mesh moved by meters."""
+        return replace(self, vertices=self.vertices + np.array([x, y, z], dtype=np.float32))
 
     def without_back(self) -> Mesh:
         """Returns the mesh without the triangles that show straight to the back (-y)."""
         shows_back = self.normals[self.triangles[:, 0], 1] < -0.99
-        return Mesh(self.vertices, self.colors, self.normals, self.triangles[~shows_back])
+        return replace(self, triangles=self.triangles[~shows_back])
 
     def lit_colors(self) -> NDArray[np.uint8]:
-        """Returns uint8[V, 3], the colours with the light in them."""
+        """Returns uint8[V, 3], the colors with the light in them."""
         light = _AMBIENT + self.normals @ _SUN
         return np.clip(np.rint(self.colors * light[:, None]), 0, 255).astype(np.uint8)
 
@@ -136,57 +97,46 @@ def joined(meshes: Iterable[Mesh]) -> Mesh:
     )
 
 
-def quad(corners: Sequence[Sequence[float]], color: RGB, normal: Sequence[float]) -> Mesh:
+def quad(corners: ArrayLike, color: RGB, normal: ArrayLike) -> Mesh:
     """Returns a flat four-cornered face.
 
     Args:
-        corners: Four (x, y, z), metres, counter-clockwise seen from the side it shows.
-        color: Its colour.
+        corners: Four (x, y, z), meters, counter-clockwise seen from the side it shows.
+        color: Its color.
         normal: Unit vector towards the side it shows.
     """
-    return Mesh(
-        np.array(corners, dtype=np.float32),
-        np.full((4, 3), color, dtype=np.float32),
-        np.full((4, 3), normal, dtype=np.float32),
-        np.array([[0, 1, 2], [0, 2, 3]], dtype=np.uint16),
-    )
+    return _mesh(np.array(corners), np.array([normal] * 4), np.array([[0, 1, 2], [0, 2, 3]]), color)
 
 
-# Corners of the unit cube's faces, counter-clockwise from outside, each with its outward direction
-_FACES: tuple[tuple[tuple[int, int, int], tuple[tuple[int, int, int], ...]], ...] = (
-    ((0, 0, 1), ((-1, -1, 1), (1, -1, 1), (1, 1, 1), (-1, 1, 1))),
-    ((1, 0, 0), ((1, -1, -1), (1, 1, -1), (1, 1, 1), (1, -1, 1))),
-    ((-1, 0, 0), ((-1, 1, -1), (-1, -1, -1), (-1, -1, 1), (-1, 1, 1))),
-    ((0, 1, 0), ((1, 1, -1), (-1, 1, -1), (-1, 1, 1), (1, 1, 1))),
-    ((0, -1, 0), ((-1, -1, -1), (1, -1, -1), (1, -1, 1), (-1, -1, 1))),
-    ((0, 0, -1), ((-1, 1, -1), (1, 1, -1), (1, -1, -1), (-1, -1, -1))),
+# Corners of the unit cube's faces, counter-clockwise from outside; the bottom is last.
+_CORNERS = np.array(
+    [
+        [(-1, -1, 1), (1, -1, 1), (1, 1, 1), (-1, 1, 1)],
+        [(1, -1, -1), (1, 1, -1), (1, 1, 1), (1, -1, 1)],
+        [(-1, 1, -1), (-1, -1, -1), (-1, -1, 1), (-1, 1, 1)],
+        [(1, 1, -1), (-1, 1, -1), (-1, 1, 1), (1, 1, 1)],
+        [(-1, -1, -1), (1, -1, -1), (1, -1, 1), (-1, -1, 1)],
+        [(-1, 1, -1), (1, 1, -1), (1, -1, -1), (-1, -1, -1)],
+    ],
+    dtype=np.float32,
 )
+_NORMALS = _CORNERS.mean(axis=1)  # The middle of a face lies in its outward direction.
 
 
 def box(middle: tuple[float, float], size: tuple[float, float], low: float, high: float, color: RGB) -> Mesh:
     """Returns an upright box.
 
     Args:
-        middle: (x, y) of its middle, metres.
-        size: Its extent along x and y, metres.
-        low: z of its bottom, metres.
-        high: z of its top, metres.
-        color: Its colour.
+        middle: (x, y) of its middle, meters.
+        size: Its extent along x and y, meters.
+        low: z of its bottom, meters.
+        high: z of its top, meters.
+        color: Its color.
     """
-    faces = _FACES if low > UNDERSIDE_FROM_M else _FACES[:5]
     half = np.array([size[0] / 2, size[1] / 2, (high - low) / 2], dtype=np.float32)
-    centre = np.array([middle[0], middle[1], (low + high) / 2], dtype=np.float32)
-    return joined(
-        quad((np.array(corners, dtype=np.float32) * half + centre).tolist(), color, normal) for normal, corners in faces
-    )
-
-
-def boxes(
-    middle: tuple[float, float], size: tuple[float, float], low: float, high: float, color: RGB
-) -> tuple[Mesh, Mesh]:
-    """Returns two equal boxes, one on either side of x = 0, that at -x first; arguments as for `box`."""
-    x, y = middle
-    return box((-x, y), size, low, high, color), box((x, y), size, low, high, color)
+    center = np.array([middle[0], middle[1], (low + high) / 2], dtype=np.float32)
+    faces = [quad(corners * half + center, color, normal) for corners, normal in zip(_CORNERS, _NORMALS, strict=True)]
+    return joined(faces if low > UNDERSIDE_FROM_M else faces[:-1])
 
 
 def column(
@@ -203,13 +153,13 @@ def column(
     """Returns a cylinder, or a cone, or what lies between.
 
     Args:
-        middle: (x, y) of its axis, metres.
-        low: z of its bottom, metres.
-        high: z of its top, metres.
-        radius: At the bottom, metres.
-        color: Its colour.
-        top_radius: At the top, metres; None for the same as at the bottom.
-        top_color: Colour of the lid; None for the same.
+        middle: (x, y) of its axis, meters.
+        low: z of its bottom, meters.
+        high: z of its top, meters.
+        radius: At the bottom, meters.
+        color: Its color.
+        top_radius: At the top, meters; None for the same as at the bottom.
+        top_color: Color of the lid; None for the same.
         num_sides: Facets.
     """
     upper = radius if top_radius is None else top_radius
@@ -218,25 +168,20 @@ def column(
     slope = (radius - upper) / max(high - low, 1e-6)
     flat = 1 / math.sqrt(1 + slope * slope)
     normals = np.column_stack([ring * flat, np.full(num_sides, slope * flat)])
-    sides = np.concatenate(
-        [
-            np.column_stack([np.array(middle) + ring * radius, np.full(num_sides, low)]),
-            np.column_stack([np.array(middle) + ring * upper, np.full(num_sides, high)]),
-        ]
-    )
-    following = (np.arange(num_sides) + 1) % num_sides
+    bottom = np.column_stack([np.array(middle) + ring * radius, np.full(num_sides, low)])
+    top = np.column_stack([np.array(middle) + ring * upper, np.full(num_sides, high)])
     current = np.arange(num_sides)
+    following = (current + 1) % num_sides
     triangles = [
         np.column_stack([current, following, following + num_sides]),
         np.column_stack([current, following + num_sides, current + num_sides]),
     ]
-    mesh = _mesh(sides, np.tile(normals, (2, 1)), np.concatenate(triangles), color)
-    lids = []
+    meshes = [_mesh(np.concatenate([bottom, top]), np.tile(normals, (2, 1)), np.concatenate(triangles), color)]
     if upper > 0:
-        lids.append(_disc(middle, high, upper, top_color or color, num_sides, is_up=True))
+        meshes.append(_disc(top, top_color or color, is_up=True))
     if low > UNDERSIDE_FROM_M:
-        lids.append(_disc(middle, low, radius, color, num_sides, is_up=False))
-    return joined([mesh, *lids])
+        meshes.append(_disc(bottom, color, is_up=False))
+    return joined(meshes)
 
 
 def ball(
@@ -245,9 +190,9 @@ def ball(
     """Returns an ellipsoid.
 
     Args:
-        middle: (x, y, z), metres.
-        radii: Half its extent along each axis, metres.
-        color: Its colour.
+        middle: (x, y, z), meters.
+        radii: Half its extent along each axis, meters.
+        color: Its color.
         num_sides: Facets around; half as many from pole to pole.
     """
     num_rings = max(3, num_sides // 2)
@@ -271,19 +216,14 @@ def ball(
     return _mesh(np.array(middle) + normals * np.array(radii), normals, np.array(triangles), color)
 
 
-def _disc(
-    middle: tuple[float, float], height: float, radius: float, color: RGB, num_sides: int, *, is_up: bool
-) -> Mesh:
-    """Returns a level disc that shows upwards or downwards."""
-    angles = np.arange(num_sides) * (2 * math.pi / num_sides)
-    x, y = middle[0] + radius * np.cos(angles), middle[1] + radius * np.sin(angles)
-    vertices = np.column_stack([x, y, np.full(num_sides, height)])
-    fan = [(0, i, i + 1) if is_up else (0, i + 1, i) for i in range(1, num_sides - 1)]
-    normals = np.tile([0.0, 0.0, 1.0 if is_up else -1.0], (num_sides, 1))
-    return _mesh(vertices, normals, np.array(fan), color)
+def _disc(rim: NDArray[np.float64], color: RGB, *, is_up: bool) -> Mesh:
+    """Returns a level disc that shows upward or downward."""
+    fan = [(0, i, i + 1) if is_up else (0, i + 1, i) for i in range(1, len(rim) - 1)]
+    normals = np.tile([0.0, 0.0, 1.0 if is_up else -1.0], (len(rim), 1))
+    return _mesh(rim, normals, np.array(fan), color)
 
 
-def _mesh(vertices: NDArray[np.float64], normals: NDArray[np.float64], triangles: NDArray[np.int_], color: RGB) -> Mesh:
+def _mesh(vertices: NDArray[Any], normals: NDArray[Any], triangles: NDArray[np.int_], color: RGB) -> Mesh:
     return Mesh(
         vertices.astype(np.float32),
         np.full((len(vertices), 3), color, dtype=np.float32),
@@ -296,9 +236,9 @@ def upright_disc(middle: tuple[float, float, float], radius: float, depth: float
     """Returns a round plate that faces the front: a clock's face, a guitar's body.
 
     Args:
-        middle: (x, y, z), metres.
-        radius: Metres.
-        depth: Thickness along y, metres.
-        color: Its colour.
+        middle: (x, y, z), meters.
+        radius: Meters.
+        depth: Thickness along y, meters.
+        color: Its color.
     """
     return column((0, 0), -depth / 2, depth / 2, radius, color, num_sides=12).tipped().moved(*middle)

@@ -12,7 +12,7 @@ import importlib
 import math
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vlm_envs.content.colors import RGB, darker
-from vlm_envs.content.homes.furniture_art import FURNITURE_ART, SMALL_ART
+from vlm_envs.content.colors import RGB, darker, described_color
+from vlm_envs.content.data_tables import data_table
 from vlm_envs.content.homes.home import (
     DOOR_HEIGHT_CM,
     KINDS,
@@ -37,29 +37,35 @@ from vlm_envs.content.homes.home import (
     has_door,
     rooms_in_view,
 )
-from vlm_envs.content.homes.mesh_primitives import CEILING, COLORS, FLOORS, TRIM, WALLS, Mesh, box, joined, quad
+from vlm_envs.content.homes.mesh_primitives import (
+    COLORS,
+    FLOORS,
+    MATERIALS,
+    WALLS,
+    Mesh,
+    ball,
+    box,
+    column,
+    joined,
+    quad,
+    upright_disc,
+)
 from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.requirements import install_command
 from vlm_envs.tools.data_files import BoundedCache
 
-ART = FURNITURE_ART | SMALL_ART
-"""Every kind's drawing."""
+ART = data_table(__file__, "furniture_art.toml")
+"""The shapes of every kind, by its name."""
 
-BACKED = frozenset(kind for kind in KINDS if KINDS[kind].place == "wall") | {
-    "Bookshelf",
-    "Fridge",
-    "Stove",
-    "CounterTop",
-    "Sink",
-    "Wardrobe",
-    "Dresser",
-    "Nightstand",
-    "TVStand",
-    "Bed",
-    "WashingMachine",
+_SHAPES: Mapping[str, Callable[..., Mesh]] = {
+    "box": box,
+    "column": column,
+    "ball": ball,
+    "upright_disc": upright_disc,
+    "quad": quad,
 }
-"""Kinds that only ever stand with their backs to a wall: what nobody can see is not drawn."""
 
+_TRIM = MATERIALS["trim"]
 _CEILING_M, _DOOR_M = WALL_HEIGHT_CM / 100, DOOR_HEIGHT_CM / 100
 _INSET_M = WALL_THICKNESS_CM / 200
 _SKIRTING_M = 0.09
@@ -69,8 +75,17 @@ _FLOOR_STEP_M = 0.5
 @lru_cache(maxsize=2048)
 def thing_mesh(kind: str, color: str, turn: int) -> Mesh:
     """Returns a kind's drawing in a colour, turned, at the origin; equal arguments give the same object."""
-    mesh = joined(ART[kind](COLORS[color]))
-    return (mesh.without_back() if kind in BACKED else mesh).turned(turn)
+    own = COLORS[color]
+    named = {**MATERIALS, "own": own, "rotated": (own[1], own[2], own[0])}
+    mesh = joined(_part(named, **shape) for shape in ART[kind])
+    return (mesh.without_back() if KINDS[kind].is_backed else mesh).turned(turn)
+
+
+def _part(named: Mapping[str, RGB], *, shape: str, **arguments: Any) -> Mesh:
+    """Returns one shape of a drawing, its colors described by names."""
+    for name in {"color", "top_color"} & arguments.keys():
+        arguments[name] = described_color(arguments[name], named)
+    return _SHAPES[shape](**arguments)
 
 
 def room_meshes(home: Home) -> list[list[Mesh]]:
@@ -116,14 +131,9 @@ def _shell(home: Home, room: Room) -> list[Mesh]:
         (east, south, _CEILING_M),
         (west, south, _CEILING_M),
     ]
-    meshes = [quad(ceiling, CEILING, (0, 0, -0.4)), *_floor(room.floor, west, south, east, north)]
+    meshes = [quad(ceiling, MATERIALS["ceiling"], (0, 0, -0.4)), *_floor(room.floor, west, south, east, north)]
     paint = WALLS[room.wall]
-    for is_upright, line, low, high, inward in (
-        (True, room.west, room.south, room.north, 1),
-        (True, room.east, room.south, room.north, -1),
-        (False, room.south, room.west, room.east, 1),
-        (False, room.north, room.west, room.east, -1),
-    ):
+    for (is_upright, line, low, high), inward in zip(room.walls, (1, -1, 1, -1), strict=True):
         gaps = sorted(
             (door.low, door.high)
             for door in home.doors
@@ -142,7 +152,7 @@ def _wall(
     for gap_low, gap_high in [*gaps, (high, high)]:
         if gap_low > start:
             meshes.append(_upright(is_upright, at, inward, start, gap_low, _SKIRTING_M, _CEILING_M, paint))
-            meshes.append(_upright(is_upright, at, inward, start, gap_low, 0, _SKIRTING_M, TRIM))
+            meshes.append(_upright(is_upright, at, inward, start, gap_low, 0, _SKIRTING_M, _TRIM))
         if gap_high > gap_low:
             meshes.append(_upright(is_upright, at, inward, gap_low, gap_high, _DOOR_M, _CEILING_M, paint))
         start = max(start, gap_high)
@@ -173,8 +183,8 @@ def _frame(door: Door) -> Mesh:
     def bar(first: float, last: float, bottom: float, top: float) -> Mesh:
         middle = (first + last) / 2
         if door.is_upright:
-            return box((line, middle), (deep, last - first), bottom, top, TRIM)
-        return box((middle, line), (last - first, deep), bottom, top, TRIM)
+            return box((line, middle), (deep, last - first), bottom, top, _TRIM)
+        return box((middle, line), (last - first, deep), bottom, top, _TRIM)
 
     sill = (low, line - _INSET_M, high, line + _INSET_M)
     if door.is_upright:
@@ -248,24 +258,6 @@ class Camera(NamedTuple):
         return 2 * math.degrees(math.atan2(across, ahead)) if ahead > 0 else 360.0
 
 
-class _Scene:
-    """A home's geometry, a node a room."""
-
-    def __init__(self, root: Any, rooms: list[Any]) -> None:
-        self.root, self._rooms = root, rooms
-        self._shown = tuple(range(len(rooms)))
-
-    def show_only(self, numbers: tuple[int, ...]) -> None:
-        """Hides all rooms but these."""
-        if numbers != self._shown:
-            for number, room in enumerate(self._rooms):
-                if number in numbers:
-                    room.show()
-                else:
-                    room.hide()
-            self._shown = numbers
-
-
 class PandaEngine:
     """A software renderer with the scenes of recent homes.
 
@@ -276,7 +268,7 @@ class PandaEngine:
     def __init__(self) -> None:
         self._core = _panda_core()
         self._lock = threading.Lock()
-        self._scenes: BoundedCache[_Scene] = BoundedCache(NUM_CACHED_SCENES)
+        self._scenes: BoundedCache[tuple[Any, list[Any]]] = BoundedCache(NUM_CACHED_SCENES)
         self._outputs: dict[int, tuple[Any, Any]] = {}
         selection = self._core.GraphicsPipeSelection.get_global_ptr()
         self._pipe = selection.make_pipe("TinyOffscreenGraphicsPipe", _RENDERER)
@@ -289,10 +281,12 @@ class PandaEngine:
     def picture(self, home: Home, camera: Camera) -> NDArray[np.uint8]:
         """Returns what a camera in a home sees, uint8[size_px, size_px, 3]."""
         with self._lock:
-            scene = self._scenes.get(home, lambda: self._scene(home))
-            scene.show_only(rooms_in_view(home, camera.x_m, camera.y_m, camera.heading_degrees, camera.width_degrees))
+            root, rooms = self._scenes.get(home, lambda: self._scene(home))
+            seen = rooms_in_view(home, camera.x_m, camera.y_m, camera.heading_degrees, camera.width_degrees)
+            for number, room in enumerate(rooms):
+                (room.show if number in seen else room.hide)()
             output, texture = self._output(camera.size_px)
-            self._camera.reparent_to(scene.root)
+            self._camera.reparent_to(root)
             self._camera.set_pos_hpr(
                 camera.x_m, camera.y_m, camera.z_m, -camera.heading_degrees, camera.tilt_degrees, 0
             )
@@ -302,7 +296,8 @@ class PandaEngine:
             output.set_active(False)
             return _unpacked(texture.get_ram_image(), camera.size_px)
 
-    def _scene(self, home: Home) -> _Scene:
+    def _scene(self, home: Home) -> tuple[Any, list[Any]]:
+        """Returns a home's geometry: its root, and a node per room."""
         root = self._core.NodePath("home")
         # Panda3d sorts opaque parts by their addresses in memory unless told otherwise, and where two surfaces are
         # equally deep the part drawn first would differ from process to process.
@@ -311,7 +306,7 @@ class PandaEngine:
         for room, meshes in zip(rooms, room_meshes(home), strict=True):
             for mesh in meshes:
                 room.attach_new_node(self._geometry(mesh))
-        return _Scene(root, rooms)
+        return root, rooms
 
     def _geometry(self, mesh: Mesh) -> Any:
         """Returns panda3d's form of a mesh."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vlm_envs.content.judging.judging_cases import Candidate, Flaw, is_length_matched
-from vlm_envs.content.random_choice import pick, pick_by_group
+from vlm_envs.content.random_choice import pick, pick_by_group, pick_several
 
 MAX_CONTEXT = 3
 """Most claims of a paragraph besides the disputed one."""
@@ -110,10 +110,9 @@ def draw_dispute(rng: np.random.Generator, groups: Mapping[str, Sequence[Claim]]
     by_value: dict[str, list[Claim]] = {}
     for claim in group:
         by_value.setdefault(claim.value, []).append(claim)
-    values = [list(by_value)[int(index)] for index in rng.permutation(len(by_value))[:num_values]]
-    made = values[0]
-    claim = by_value[made][int(rng.integers(len(by_value[made])))]
-    return Dispute(claim=claim, wrong=tuple(values[1:]), context=_context(rng, groups, claim))
+    made, *wrong = pick_several(rng, list(by_value), num_values)
+    claim = pick(rng, by_value[made])
+    return Dispute(claim=claim, wrong=tuple(wrong), context=_context(rng, groups, claim))
 
 
 def _context(rng: np.random.Generator, groups: Mapping[str, Sequence[Claim]], disputed: Claim) -> tuple[Claim, ...]:
@@ -170,11 +169,10 @@ def _paragraph(rng: np.random.Generator, dispute: Dispute, value: str, opening: 
     pairs = [(dispute.claim, value), *((claim, claim.value) for claim in dispute.context)]
     sentences = [pick(rng, claim.sentences(said)) for claim, said in pairs]
     disputed = sentences[0]
-    ordered = [sentences[int(index)] for index in rng.permutation(len(sentences))]
+    ordered = pick_several(rng, sentences, len(sentences))
     return " ".join(filter(None, (pick(rng, opening), *ordered))), disputed
 
 
 def topics(rng: np.random.Generator, dispute: Dispute) -> list[str]:
     """Returns what a paragraph is asked to say, in random order."""
-    asked = [claim.topic for claim in dispute.claims]
-    return [asked[int(index)] for index in rng.permutation(len(asked))]
+    return pick_several(rng, [claim.topic for claim in dispute.claims], len(dispute.claims))

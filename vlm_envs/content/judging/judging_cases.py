@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vlm_envs.content.random_choice import pick_several
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.sample import Evidence, Sample
 from vlm_envs.responses.answers import AnswerKey
@@ -136,8 +137,7 @@ def shown_candidates(
     rng: np.random.Generator, candidates: Sequence[Candidate], num_candidates: int
 ) -> tuple[Candidate, ...]:
     """Returns candidates in random order; of a pair one alone, where one is asked for."""
-    order = rng.permutation(len(candidates))[:num_candidates]
-    return tuple(candidates[int(index)] for index in order)
+    return tuple(pick_several(rng, candidates, num_candidates))
 
 
 TRUE, FALSE = "True", "False"

@@ -13,6 +13,7 @@ import numpy as np
 
 from vlm_envs.content.judging.claims import Claim, draw_dispute, topics, write_candidates
 from vlm_envs.content.judging.judging_cases import Case, shown_candidates
+from vlm_envs.content.random_choice import pick_several
 from vlm_envs.content.scenes.scene import CLOCK_PX, SIGN_PX, Scene, colors_of
 from vlm_envs.content.scenes.scene_questions import clock_time, relation, several
 from vlm_envs.content.scenes.scene_rendering import SceneImageRef
@@ -88,7 +89,7 @@ def picture_claims(rng: np.random.Generator, scene: Scene) -> dict[str, Sequence
     names = Counter(thing.name for thing in scene.things)
     small = [(index, scene.things[index]) for index in small_things(scene)]
     named = [(index, thing) for index, thing in small if names[thing.name] == 1]
-    related = [named[int(place)][0] for place in rng.permutation(len(named))[:_MAX_RELATED]]
+    related = [index for index, _ in pick_several(rng, named, _MAX_RELATED)]
     return {
         "colour": [
             _claim("wrong_colour", thing.color, (thing.kind,), (index,), thing.kind)
@@ -170,7 +171,7 @@ def _absences(rng: np.random.Generator, scene: Scene) -> list[Claim]:
     there = {(thing.kind, thing.color) for thing in scene.things}
     kinds, colors = sorted({kind for kind, _ in there}), sorted({color for _, color in there})
     absent = [(kind, c) for kind in kinds for c in colors if (kind, c) not in there and c in colors_of(kind)]
-    return [_count(scene, *absent[int(index)], 0) for index in rng.permutation(len(absent))[:_NUM_ABSENT]]
+    return [_count(scene, *trait, 0) for trait in pick_several(rng, absent, _NUM_ABSENT)]
 
 
 def _count(scene: Scene, kind: str, color: str, number: int) -> Claim:

@@ -1,18 +1,17 @@
-"""Rows of a data file of judged responses, with errors that name file and row."""
+"""Rows of judged responses, as samples with their pictures and documents."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
 
 from vlm_envs.content.judging.judging_cases import hash_of, judging_key, judging_question, response_name
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.dataset_images import TableImage, base64_bytes, with_table_images
-from vlm_envs.qa.datasets.dataset_rows import BrokenRowError, each_row, table_rows
+from vlm_envs.qa.datasets.dataset_images import TableImage, base64_bytes
+from vlm_envs.qa.datasets.dataset_rows import BrokenRowError, Row
 from vlm_envs.qa.datasets.dataset_source import DatasetRow
 from vlm_envs.qa.sample import Sample, cluster_id
 from vlm_envs.responses.answers import AnswerKind
@@ -20,142 +19,40 @@ from vlm_envs.splits import split_of
 from vlm_envs.tools.data_files import FileRoot, decode_image, with_plain_extension
 from vlm_envs.tools.pdf_documents import Document, PdfDocument, PictureDocument
 from vlm_envs.tools.pictures import ImageRef, Picture
-from vlm_envs.tools.tool_errors import ToolError, quoted
-
-ValueT = TypeVar("ValueT")
+from vlm_envs.tools.tool_errors import ToolError
 
 
-@dataclass(frozen=True)
-class FileRow:
-    """One row of a file.
-
-    Attributes:
-        where: Its file and place in it, for messages.
-        number: Counted from 1.
-        values: Its fields.
-    """
-
-    where: str
-    number: int
-    values: Mapping[str, Any]
-
-    def broken(self, reason: str) -> BrokenRowError:
-        """Returns the error that says what is wrong with this row."""
-        return BrokenRowError(f"{self.where}: {reason} Correct the row or remove it.")
-
-    def get(self, field: str, kind: type[ValueT] | tuple[type[ValueT], ...]) -> ValueT:
-        """Returns a field.
-
-        Args:
-            field: Its name.
-            kind: What it must be.
-
-        Raises:
-            ConfigError: If it is missing or of another type.
-        """
-        value = self.values.get(field)
-        if field not in self.values:
-            raise self.broken(f"the field {field!r} is missing; there are {', '.join(sorted(self.values)) or 'none'}.")
-        kinds = kind if isinstance(kind, tuple) else (kind,)
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            names = " or ".join(each.__name__ for each in kinds)
-            raise self.broken(f"{field!r} must be of type {names}; got {quoted(value)}.")
-        return value
-
-    def text(self, field: str) -> str:
-        """Returns a field that is a text with something in it.
-
-        Raises:
-            ConfigError: If it is missing, blank or no text.
-        """
-        value = self.get(field, str)
-        if not value.strip():
-            raise self.broken(f"{field!r} is blank.")
-        return value
-
-    def texts(self, field: str, counts: Sequence[int]) -> tuple[str, ...]:
-        """Returns a field that is a list of texts.
-
-        Args:
-            field: Its name.
-            counts: How many texts there may be.
-
-        Raises:
-            ConfigError: If it is anything else.
-        """
-        values = self.get(field, list)
-        wanted = " or ".join(map(str, counts))
-        if len(values) not in counts or not all(isinstance(value, str) and value.strip() for value in values):
-            raise self.broken(f"{field!r} must be a list of {wanted} texts; got {quoted(values)}.")
-        return tuple(values)
-
-    def distinct(self, responses: tuple[str, ...], right: int | None = None) -> tuple[str, ...]:
-        """Returns responses of which no two are equal but for white space at their ends.
-
-        Args:
-            responses: The responses.
-            right: Index of the right one, if it alone has to differ from the others; None for all.
-
-        Raises:
-            ConfigError: If they are.
-        """
-        for one, other in itertools.combinations(range(len(responses)), 2):
-            if responses[one].strip() == responses[other].strip() and right in (None, one, other):
-                raise self.broken(
-                    f"responses {one + 1} and {other + 1} are equal, so neither is the only right one; drop the row."
-                )
-        return responses
-
-
-class DataFolder:
-    """A user's copy of a data set.
+def check_distinct(row: Row, responses: tuple[str, ...], right: int | None = None) -> None:
+    """Refuses responses of which two are equal but for white space at their ends.
 
     Args:
-        folder: Where it is.
+        row: The row.
+        responses: Its responses.
+        right: Index of the right one, if it alone has to differ from the others; None for all.
+    """
+    for one, other in itertools.combinations(range(len(responses)), 2):
+        if responses[one].strip() == responses[other].strip() and right in (None, one, other):
+            row.fault(f"responses {one + 1} and {other + 1} are equal, so neither is the only right one; drop the row")
+
+
+def files_of(root: FileRoot, name: str, published: Sequence[str] = ()) -> tuple[str, ...]:
+    """Returns the files of rows of a user's copy of a data set.
+
+    Args:
+        root: Its folder.
         name: The data set's name, and that of its file without the ending.
         published: Patterns of the files it is published in, such as `data/test-*.parquet`, which are read where there
             is none of its name: the first that any file fits, of several parted by spaces all that fit one of them.
 
     Raises:
-        ConfigError: If there is no such folder, or no such file in it.
+        ConfigError: If there is no such file.
     """
-
-    def __init__(self, folder: str | Path, name: str, published: Sequence[str] = ()) -> None:
-        self.name = name
-        self._root = FileRoot(folder, follows_links=True)
-        patterns = (f"{name}.jsonl", f"{name}.json", f"{name}.parquet", *published)
-        found = (_files_like(Path(self._root.folder), pattern) for pattern in patterns)
-        self.files = next(filter(None, found), ())
-        if not self.files:
-            there = ", ".join(self._root.names()[:10]) or "nothing"
-            raise ConfigError(f"{folder} has no {', '.join(patterns[:-1])} or {patterns[-1]}; it has {there}.")
-
-    def rows(self) -> Iterator[FileRow | BrokenRowError]:
-        """Yields the rows in order; pictures of tables are `TableImage`. In place of what is no object, the error.
-
-        Raises:
-            ConfigError: If a file cannot be read.
-            EngineUnavailableError: If a file is parquet and pyarrow is not installed.
-        """
-        for file in self.files:
-            if file.endswith(".parquet"):
-                yield from self._table_rows(file)
-            else:
-                yield from each_row(self._root, file, lambda values, where, number: FileRow(where, number + 1, values))
-
-    def _table_rows(self, file: str) -> Iterator[FileRow]:
-        for number, (group, place, fields) in enumerate(table_rows(self._root, file), start=1):
-            given = {name: value for name, value in fields.items() if value is not None}
-            values = with_table_images(self._root, file, group, place, given)
-            yield FileRow(f"{file}, row {number}", number, values)
-
-    def picture(self, image: str | TableImage, where: str) -> Picture:
-        """Returns a row's picture; as `picture_of`."""
-        return picture_of(self._root, image, where)
-
-    def document(self, name: str, pages: Sequence[str], where: str) -> Document:
-        """Returns a row's document; as `document_of`."""
-        return document_of(self._root, name, pages, where)
+    patterns = (f"{name}.jsonl", f"{name}.json", f"{name}.parquet", *published)
+    found = next(filter(None, (_files_like(Path(root.folder), pattern) for pattern in patterns)), ())
+    if not found:
+        there = ", ".join(root.names()[:10]) or "nothing"
+        raise ConfigError(f"{root.folder} has no {', '.join(patterns[:-1])} or {patterns[-1]}; it has {there}.")
+    return found
 
 
 def picture_of(root: FileRoot, image: str | TableImage, where: str) -> Picture:
@@ -215,7 +112,6 @@ class JudgedRow:
 
     Attributes:
         where: File and row, for messages.
-        row_id: What the data set calls it.
         track: What the request is about: one of `vlm_envs.content.judging.judging_cases.TRACKS`.
         category: Kind of question, for evaluations.
         request: What the responses respond to.
@@ -228,7 +124,6 @@ class JudgedRow:
     """
 
     where: str
-    row_id: str
     track: str
     category: str
     request: str
@@ -275,12 +170,12 @@ class ShownRow(DatasetRow):
 
     Attributes:
         judged: The row.
-        data: Where its picture and its document are.
+        root: Where its picture and its document are.
         is_reversed: Whether the candidates come in the opposite order.
     """
 
     judged: JudgedRow
-    data: DataFolder
+    root: FileRoot
     is_reversed: bool
 
     @property
@@ -291,8 +186,8 @@ class ShownRow(DatasetRow):
     def sample(self, sample_id: str) -> Sample:
         """Returns the row as a sample; its picture and its document are read."""
         row = self.judged
-        images = (self.data.picture(row.image, row.where),) if row.image else ()
-        document = self.data.document(row.document, row.pages, row.where) if row.document else None
+        images = (picture_of(self.root, row.image, row.where),) if row.image else ()
+        document = document_of(self.root, row.document, row.pages, row.where) if row.document else None
         about = [each.digest for each in (*images, document) if each is not None]
         digest = hash_of(row.request, *sorted(row.responses), *about)
         shown = sorted(
@@ -313,30 +208,8 @@ class ShownRow(DatasetRow):
         )
 
 
-def judged_each(
-    rows: Iterable[FileRow | BrokenRowError], read: Callable[[FileRow], JudgedRow | None]
-) -> Iterator[JudgedRow | BrokenRowError]:
-    """Yields what is made of each row, and in place of a broken one what is wrong with it.
-
-    Args:
-        rows: Of a file, with what is wrong with those that are none.
-        read: Makes something of a row; None leaves it out.
-    """
-    for row in rows:
-        if isinstance(row, BrokenRowError):
-            yield row
-            continue
-        try:
-            judged = read(row)
-        except BrokenRowError as error:
-            yield error
-            continue
-        if judged is not None:
-            yield judged
-
-
 def shown_rows(
-    data: DataFolder, rows: Sequence[JudgedRow | BrokenRowError], *, whole_split: str | None, is_reversed: bool
+    root: FileRoot, rows: Sequence[JudgedRow | BrokenRowError], *, whole_split: str | None, is_reversed: bool
 ) -> Iterator[ShownRow | BrokenRowError]:
     """Yields rows with their candidates in an order, which their keys tell, and what is wrong with broken ones."""
     order = "reverse" if is_reversed else "forward"
@@ -349,6 +222,6 @@ def shown_rows(
             where=row.where,
             split=whole_split or row.split,
             judged=row,
-            data=data,
+            root=root,
             is_reversed=is_reversed,
         )

@@ -195,7 +195,7 @@ def compose_report(num_pages: int, seed: int, numbering: Numbering = PLAIN) -> R
             Page(
                 label=label,
                 chapter=chapter_of(subject, organisation),
-                title=title_of(subject),
+                title=title_of(subject, organisation),
                 blocks=_front_blocks(subject, organisation, title, entries) or blocks_of(subject, organisation, rng),
                 notes=notes_of(subject, organisation),
                 subject=subject,
@@ -232,8 +232,8 @@ def _entries(
     for chapter, pairs in groupby(listed, key=lambda pair: chapter_of(pair[0], organisation)):
         for index, (subject, label) in enumerate(pairs):
             if isinstance(subject, Letter):
-                yield title_of(subject), label, True
+                yield title_of(subject, organisation), label, True
                 continue
             if index == 0:
                 yield chapter, label, True
-            yield title_of(subject), label, False
+            yield title_of(subject, organisation), label, False

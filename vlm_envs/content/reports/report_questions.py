@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
-from typing import NamedTuple
+from importlib.resources import files
+from itertools import chain, combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,18 +24,18 @@ from vlm_envs.content.reports.page_questions import (
     ask_label,
     ask_missing,
     count_key,
-    count_year,
-    exact_key,
     facts_of,
+    key_of,
     unit_words,
 )
-from vlm_envs.content.reports.subjects import QUARTERS, Department, ProjectList, RegionYear, SiteYear, grouped, listing
+from vlm_envs.content.reports.report_contents import Organisation
+from vlm_envs.content.reports.subjects import grouped, listing
 from vlm_envs.errors import GenerationError
-from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.validation import require_choice
 
 COMPARISON, CROSS_PAGE = "comparison", "cross_page"
 _MAX_COMPARED = 4
+_KINDS: dict[str, Any] = tomllib.loads(files(__package__).joinpath("report_comparisons.toml").read_text("utf-8"))
 
 
 class _Entry(NamedTuple):
@@ -40,15 +43,18 @@ class _Entry(NamedTuple):
 
     Attributes:
         page: Counted from 1.
+        fact: That tells it.
         name: What is compared, such as a region or a year.
-        value: The number.
-        sentence: The fact.
     """
 
     page: int
+    fact: Asked
     name: str
-    value: int
-    sentence: str
+
+    @property
+    def value(self) -> int:
+        """The number."""
+        return int(self.fact.key.answers[0].replace(",", ""))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,26 +62,24 @@ class _Family:
     """Numbers that may be compared and added up.
 
     Attributes:
-        template: Which kind.
-        entries: Two at least, on different pages.
-        which: Question for the entry with the greatest or least number; `{word}` and `{names}` are filled in.
-        words: For greatest and least.
-        answer: Makes the key of an entry's name.
-        total: Question for the sum of two entries, `{first}` and `{second}`.
-        more: Question for how much greater the first is.
-        units: Words that may follow a sum.
-        terms: What all entries have in common.
+        template: Key of `report_comparisons.toml`.
+        entries: On different pages.
+        told: What its texts name.
     """
 
     template: str
-    entries: tuple[_Entry, ...]
-    which: str
-    words: tuple[str, str]
-    answer: Callable[[str], AnswerKey]
-    total: str
-    more: str
-    units: tuple[str, ...]
-    terms: tuple[str, ...]
+    entries: Sequence[_Entry]
+    told: dict[str, Any]
+
+    @property
+    def kind(self) -> Any:
+        """How it is asked about."""
+        return _KINDS[self.template]
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """What all entries have in common."""
+        return tuple(term.format_map(self.told) for term in self.kind["terms"])
 
 
 def ask_comparison(report: Report, rng: np.random.Generator) -> Asked | None:
@@ -90,15 +94,15 @@ def ask_comparison(report: Report, rng: np.random.Generator) -> Asked | None:
     best = [entry for entry in chosen if entry.value == extreme]
     if len(best) > 1:
         return None
-    names = [entry.name for entry in chosen]
+    names, word = [entry.name for entry in chosen], family.kind["words"][index]
     return Asked(
         category=COMPARISON,
         template=family.template,
-        question=family.which.format(word=family.words[index], names=listing(names, "or")),
-        key=family.answer(best[0].name),
+        question=family.kind["which"].format_map(family.told | {"word": word, "names": listing(names, "or")}),
+        key=key_of(family.kind["answer"], best[0].name),
         pages=tuple(sorted(entry.page for entry in chosen)),
-        facts=" ".join(entry.sentence for entry in sorted(chosen, key=lambda entry: entry.page)),
-        terms=(*family.terms, family.words[index], *names),
+        facts=" ".join(entry.fact.facts for entry in sorted(chosen, key=lambda entry: entry.page)),
+        terms=(*family.terms, word, *names),
     )
 
 
@@ -114,15 +118,15 @@ def ask_cross_page(report: Report, rng: np.random.Generator) -> Asked | None:
     value = first.value + second.value if is_sum else first.value - second.value
     if value < 1:
         return None
-    kind = "sum" if is_sum else "difference"
-    reckoning = f"{grouped(first.value)} {'+' if is_sum else '-'} {grouped(second.value)} = {grouped(value)}"
+    operation, sign, asked = ("sum", "+", "total") if is_sum else ("difference", "-", "more")
+    reckoning = f"{grouped(first.value)} {sign} {grouped(second.value)} = {grouped(value)}"
     return Asked(
         category=CROSS_PAGE,
-        template=f"{family.template}_{kind}",
-        question=(family.total if is_sum else family.more).format(first=first.name, second=second.name),
-        key=count_key(value, family.units),
+        template=f"{family.template}_{operation}",
+        question=family.kind[asked].format_map(family.told | {"first": first.name, "second": second.name}),
+        key=count_key(value, family.told.get("units") or family.kind["units"]),
         pages=tuple(sorted((first.page, second.page))),
-        facts=f"{first.sentence} {second.sentence} {reckoning}.",
+        facts=f"{first.fact.facts} {second.fact.facts} {reckoning}.",
         terms=(*family.terms, first.name, second.name),
     )
 
@@ -134,148 +138,35 @@ def _draw_family(report: Report, rng: np.random.Generator) -> _Family | None:
 
 
 def _families(report: Report) -> Iterator[_Family]:
-    regional = report.pages_about(RegionYear)
-    for year in sorted({subject.year for _, subject in regional}):
-        yield from _regions(report, [pair for pair in regional if pair[1].year == year])
-    for region in sorted({subject.region for _, subject in regional}):
-        yield from _years(report, [pair for pair in regional if pair[1].region == region])
-    yield from _departments(report, report.pages_about(Department))
-    yield from _sites(report.pages_about(SiteYear))
-    yield from _projects(report.pages_about(ProjectList))
+    """Yields the facts of each kind that differ in one term only; of projects, pairs on different pages."""
+    organisation = report.organisation
+    told = {"trade": organisation.trade, "year": organisation.years[-1]}
+    facts = [[*facts_of(page.subject, organisation)] for page in report.pages]
+    for template, kind in _KINDS.items():
+        pages = [
+            [_Entry(number, fact, fact.terms[kind["name"]]) for fact in page if fact.template == kind["fact"]]
+            for number, page in enumerate(facts, start=1)
+        ]
+        if template == "projects":
+            for one, other in combinations(pages, 2):
+                for pair in zip(one, other, strict=False):
+                    yield _Family(template=template, entries=pair, told=told)
+            continue
+        for shared, entries in _alike(chain.from_iterable(pages), kind["shared"].values(), organisation):
+            named = dict(zip(kind["shared"], shared, strict=True))
+            units = {"units": unit_words(organisation, named["line"])} if "line" in named else {}
+            yield _Family(template=template, entries=entries, told=told | named | units)
 
 
-def _regions(report: Report, pages: Sequence[tuple[int, RegionYear]]) -> Iterator[_Family]:
-    """Yields the counts of each line and quarter over the regions of one year."""
-    trade = report.organisation.trade
-    for line, quarter, entries in _cells(report, pages, by_year=False):
-        counted, when = trade.counted(line), f"{QUARTERS[quarter]} {pages[0][1].year}"
-        yield _Family(
-            template="regions",
-            entries=entries,
-            which=f"Which region {trade.past} the {{word}} {counted} in {when}: {{names}}?",
-            words=("most", "fewest"),
-            answer=lambda name: exact_key(name, f"{name} region", f"the {name} region"),
-            total=f"How many {counted} did the {{first}} region and the {{second}} region {trade.verb} together in "
-            f"{when}?",
-            more=f"How many more {counted} did the {{first}} region {trade.verb} than the {{second}} region in {when}?",
-            units=unit_words(report.organisation, line),
-            terms=(str(pages[0][1].year), line.lower(), QUARTERS[quarter]),
-        )
-
-
-def _years(report: Report, pages: Sequence[tuple[int, RegionYear]]) -> Iterator[_Family]:
-    """Yields the counts of each line and quarter over the years of one region."""
-    trade = report.organisation.trade
-    region = pages[0][1].region
-    for line, quarter, entries in _cells(report, pages, by_year=True):
-        counted, when = trade.counted(line), QUARTERS[quarter]
-        yield _Family(
-            template="years",
-            entries=entries,
-            which=f"In which year did the {region} region {trade.verb} the {{word}} {counted} in {when}: {{names}}?",
-            words=("most", "fewest"),
-            answer=lambda name: count_year(int(name)),
-            total=f"How many {counted} did the {region} region {trade.verb} in {when} of {{first}} and {when} of "
-            "{second} together?",
-            more=f"How many more {counted} did the {region} region {trade.verb} in {when} of {{first}} than in {when} "
-            "of {second}?",
-            units=unit_words(report.organisation, line),
-            terms=(region, line.lower(), when),
-        )
-
-
-def _cells(
-    report: Report, pages: Sequence[tuple[int, RegionYear]], *, by_year: bool
-) -> Iterator[tuple[str, int, tuple[_Entry, ...]]]:
-    """Yields line, quarter and entries of the cells of each line that a page has."""
-    trade = report.organisation.trade
-    for line in trade.lines:
-        having = [(number, subject) for number, subject in pages if line in subject.lines]
-        for quarter in range(len(QUARTERS)):
-            entries = []
-            for number, subject in having:
-                count = subject.counts[subject.lines.index(line)][quarter]
-                name = str(subject.year) if by_year else subject.region
-                said = f"In {QUARTERS[quarter]} {subject.year} the {subject.region} region {trade.past}"
-                entries.append(_Entry(number, name, count, f"{said} {grouped(count)} {trade.counted(line)}."))
-            yield line, quarter, tuple(entries)
-
-
-def _departments(report: Report, pages: Sequence[tuple[int, Department]]) -> Iterator[_Family]:
-    year = report.organisation.years[-1]
-    yield _Family(
-        template="staff",
-        entries=tuple(
-            _Entry(
-                number,
-                each.name,
-                each.num_people,
-                f"The {each.name} department had {each.num_people} staff at the end of {year}.",
-            )
-            for number, each in pages
-        ),
-        which=f"Which department had the {{word}} staff at the end of {year}: {{names}}?",
-        words=("most", "fewest"),
-        answer=lambda name: exact_key(name, f"{name} department", f"the {name} department"),
-        total=f"How many staff did the {{first}} department and the {{second}} department have together at the end of "
-        f"{year}?",
-        more=f"How many more staff did the {{first}} department have than the {{second}} department at the end of "
-        f"{year}?",
-        units=("staff", "people", "employees"),
-        terms=(str(year),),
-    )
-
-
-def _sites(pages: Sequence[tuple[int, SiteYear]]) -> Iterator[_Family]:
-    for year in sorted({subject.year for _, subject in pages}):
-        entries = tuple(
-            _Entry(
-                number,
-                each.site,
-                each.floor_area_m2,
-                f"In {year} {each.site} had a floor area of {grouped(each.floor_area_m2)} square metres.",
-            )
-            for number, each in pages
-            if each.year == year
-        )
-        yield _Family(
-            template="areas",
-            entries=entries,
-            which=f"Which building had the {{word}} floor area in {year}: {{names}}?",
-            words=("largest", "smallest"),
-            answer=exact_key,
-            total=f"What was the floor area of {{first}} and {{second}} together in {year}, in square metres?",
-            more=f"By how many square metres was the floor area of {{first}} larger than that of {{second}} in {year}?",
-            units=("square metres", "m²", "m2", "sqm"),
-            terms=(str(year),),
-        )
-
-
-def _projects(pages: Sequence[tuple[int, ProjectList]]) -> Iterator[_Family]:
-    """Yields pairs of projects on different pages."""
-    for (number, one), (other_number, other) in combinations(pages, 2):
-        for first, second in zip(one.projects, other.projects, strict=False):
-            entries = tuple(
-                _Entry(
-                    page,
-                    each.name,
-                    each.budget,
-                    f"Project {each.name} has a budget of {grouped(each.budget)} thousand crowns.",
-                )
-                for page, each in ((number, first), (other_number, second))
-            )
-            yield _Family(
-                template="projects",
-                entries=entries,
-                which="Which project has the {word} budget: {names}?",
-                words=("larger", "smaller"),
-                answer=lambda name: exact_key(name, f"Project {name}"),
-                total="What do the budgets of project {first} and project {second} add up to, in thousand crowns?",
-                more="By how many thousand crowns is the budget of project {first} larger than that of project "
-                "{second}?",
-                units=("thousand crowns", "thousand"),
-                terms=(),
-            )
+def _alike(
+    entries: Iterable[_Entry], places: Iterable[int], organisation: Organisation
+) -> Iterator[tuple[tuple[str, ...], list[_Entry]]]:
+    """Yields the terms at some places with the entries that share them, in order; lines are ordered as in tables."""
+    places, alike = tuple(places), defaultdict(list)
+    for entry in entries:
+        alike[tuple(entry.fact.terms[place] for place in places)].append(entry)
+    order = {line.lower(): f"{index:02}" for index, line in enumerate(organisation.trade.lines)}
+    yield from sorted(alike.items(), key=lambda item: [order.get(term, term) for term in item[0]])
 
 
 CATEGORIES = (TABLE, CHART, TEXT, COMPARISON, CROSS_PAGE, PAGE_LABEL, UNANSWERABLE)

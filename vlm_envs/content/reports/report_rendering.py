@@ -64,26 +64,22 @@ def chart_png(chart: Chart, style: ReportStyle) -> bytes:
 
 def _bars(figure: Any, chart: Chart, style: ReportStyle) -> None:
     axes = _axes(figure, chart)
-    positions = range(len(chart.values))
-    bars = axes.bar(positions, chart.values, width=0.64, color=style.palette[1], zorder=2)
-    axes.set_xticks(list(positions), chart.labels, fontproperties=_font(8))
-    axes.set_ylim(0, max(chart.values) * 1.16)
+    bars = axes.bar(range(len(chart.values)), chart.values, width=0.64, color=style.palette[1], zorder=2)
+    _set_scales(axes, chart, 1.16)
     if chart.shows_values:
         axes.bar_label(bars, padding=2, fontproperties=_font(8), color="black")
 
 
 def _line(figure: Any, chart: Chart, style: ReportStyle) -> None:
     axes = _axes(figure, chart)
-    positions = range(len(chart.values))
-    axes.plot(positions, chart.values, color=style.palette[0], marker="o", markersize=4.5, linewidth=1.8, zorder=3)
-    axes.set_xticks(list(positions), chart.labels, fontproperties=_font(8))
-    axes.set_ylim(0, max(chart.values) * 1.12)
-    if chart.shows_values:
-        for position, value in zip(positions, chart.values, strict=True):
-            axes.annotate(
-                str(value), (position, value), xytext=(0, 5), textcoords="offset points", ha="center",
-                fontproperties=_font(8),
-            )  # fmt: skip
+    line = {"color": style.palette[0], "marker": "o", "markersize": 4.5, "linewidth": 1.8}
+    axes.plot(range(len(chart.values)), chart.values, **line, zorder=3)
+    _set_scales(axes, chart, 1.12)
+
+
+def _set_scales(axes: Any, chart: Chart, headroom: float) -> None:
+    axes.set_xticks(list(range(len(chart.values))), chart.labels, fontproperties=_font(8))
+    axes.set_ylim(0, max(chart.values) * headroom)
 
 
 def _pie(figure: Any, chart: Chart, style: ReportStyle) -> None:
@@ -409,20 +405,18 @@ def _draw_head(canvas: Any, report: Report, page: Page, fonts: Fonts) -> None:
 
 def _draw_foot(canvas: Any, report: Report, page: Page, number: int, fonts: Fonts) -> None:
     """Draws the printed label, unless it is large, and the organisation where it leaves room."""
-    label = "" if report.style.label_size else report.style.label_form.format(label=page.label)
+    style = report.style
+    label = "" if style.label_size else style.label_form.format(label=page.label)
+    left, right = (canvas.drawString, _MARGIN), (canvas.drawRightString, PAGE_WIDTH - _MARGIN)
     _pen(canvas, "#222222", fonts.regular, 9.5)
-    at_left = report.style.label_place == "outside" and number % 2 == 0
-    if report.style.label_place == "middle":
+    if style.label_place == "middle":
         canvas.drawCentredString(PAGE_WIDTH / 2, _FOOT, label)
-    elif at_left:
-        canvas.drawString(_MARGIN, _FOOT, label)
-    else:
-        canvas.drawRightString(PAGE_WIDTH - _MARGIN, _FOOT, label)
-    if report.style.label_place != "middle":
-        _pen(canvas, _GREY, fonts.regular, 7.5)
-        line = f"{report.organisation.name} · {report.title}"
-        draw = canvas.drawRightString if at_left else canvas.drawString
-        draw(PAGE_WIDTH - _MARGIN if at_left else _MARGIN, _FOOT, line)
+        return
+    is_at_left = style.label_place == "outside" and number % 2 == 0
+    (draw_label, label_x), (draw_line, line_x) = (left, right) if is_at_left else (right, left)
+    draw_label(label_x, _FOOT, label)
+    _pen(canvas, _GREY, fonts.regular, 7.5)
+    draw_line(line_x, _FOOT, f"{report.organisation.name} · {report.title}")
 
 
 def _draw_notes(canvas: Any, page: Page, fonts: Fonts) -> float:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+WORDS: dict[str, Any] = tomllib.loads(files(__package__).joinpath("report_words.toml").read_text("utf-8"))
+"""What reports are written with: names, trades, rules of policies, and sentences."""
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June",
@@ -11,52 +17,14 @@ MONTHS = (
 )  # fmt: skip
 QUARTERS = ("Q1", "Q2", "Q3", "Q4")
 
-REGIONS = (
-    "Northern", "Coastal", "Highland", "Lakeside", "Southern", "Border", "Central", "Island", "Valley", "Eastern",
-    "Western", "Moorland",
-)  # fmt: skip
-FIRST_NAMES = (
-    "Adaeze", "Alma", "Anselm", "Beatriz", "Bram", "Celia", "Dario", "Edda", "Emil", "Farah", "Gideon", "Greta",
-    "Hanno", "Ines", "Ivo", "Jonna", "Kasimir", "Kira", "Leif", "Lucinda", "Maren", "Mateo", "Nadia", "Nils",
-    "Odette", "Oskar", "Petra", "Quentin", "Rosa", "Rufus", "Selma", "Silas", "Tamsin", "Theo", "Ursula", "Viktor",
-    "Wanda", "Xenia", "Yusuf", "Zelda",
-)  # fmt: skip
-LAST_NAMES = (
-    "Abara", "Ashdown", "Bellweather", "Brandt", "Calloway", "Castellan", "Dunmore", "Eklund", "Fairburn", "Falk",
-    "Garrick", "Greenhalgh", "Hallam", "Ibarra", "Jessop", "Kessler", "Kowal", "Lindqvist", "Lockhart", "Marchetti",
-    "Merrin", "Nakagawa", "Norwood", "Okafor", "Osterman", "Pell", "Prior", "Quill", "Ravenscroft", "Rossi",
-    "Sandoval", "Stroud", "Tanager", "Thorne", "Ulrich", "Vance", "Voss", "Whitlock", "Yarrow", "Zeller",
-)  # fmt: skip
-TOWNS = (
-    "Aldermoor", "Ashby Cross", "Barrowmere", "Birkholm", "Brackenford", "Calderwick", "Cresswater", "Dunhaven",
-    "Eastmarch", "Ellerby", "Fennick", "Glenrath", "Gullhaven", "Harrowgate Mills", "Ironbridge Lea", "Kelford",
-    "Kingsmere", "Larkhill", "Longstrand", "Maplewick", "Netherfold", "Oakhampton", "Penrose", "Quarrendale",
-    "Ravensby", "Saltmarsh", "Silverdale", "Stonemouth", "Thornbury Vale", "Ullswick", "Westering", "Wrenfield",
-)  # fmt: skip
-SITES = (
-    "Anchor Yard", "Beacon House", "Canal Works", "Dovecote", "Foundry Lane", "Granary", "Harbour Gate", "Juniper Park",
-    "Limekiln", "Millrace", "Orchard Hall", "Quayside", "Sawmill", "Tollhouse", "Viaduct Row", "Weir Street",
-)  # fmt: skip
-PROJECTS = (
-    "Amber", "Basalt", "Cobalt", "Drift", "Ember", "Falcon", "Glacier", "Heron", "Iris", "Jasper", "Kestrel", "Lantern",
-    "Meridian", "Nettle", "Opal", "Pinnacle", "Quarry", "Raven", "Saffron", "Tundra", "Umber", "Vesper", "Willow",
-    "Zephyr", "Bramble", "Cinder", "Harbinger", "Lodestar", "Monsoon", "Outrider", "Pendulum", "Rampart", "Sextant",
-    "Tempest", "Waypoint", "Yardarm", "Almanac", "Breakwater", "Compass", "Fathom", "Headland", "Isobar", "Keystone",
-)  # fmt: skip
-DEPARTMENTS = (
-    ("Logistics", "delivery requests"),
-    ("Customer Care", "written enquiries"),
-    ("Procurement", "purchase orders"),
-    ("Facilities", "repair requests"),
-    ("Information Systems", "support tickets"),
-    ("Legal Affairs", "contract reviews"),
-    ("Human Resources", "job applications"),
-    ("Quality Assurance", "inspections"),
-    ("Training", "course bookings"),
-    ("Communications", "press enquiries"),
-    ("Research", "laboratory tests"),
-    ("Internal Audit", "audit findings"),
-)
+
+def _names(kind: str) -> tuple[str, ...]:
+    return tuple(WORDS["names"][kind])
+
+
+REGIONS, TOWNS, SITES, PROJECTS = map(_names, ("regions", "towns", "sites", "projects"))
+FIRST_NAMES, LAST_NAMES = _names("first_names"), _names("last_names")
+DEPARTMENTS: tuple[tuple[str, str], ...] = tuple((name, counted) for name, counted in WORDS["names"]["departments"])
 """Departments, and what each one counts."""
 
 
@@ -87,43 +55,8 @@ class Trade:
         return self.of + line.lower()
 
 
-TRADES = (
-    Trade(
-        kinds=("Housewares", "Trading Company", "Home Supplies"),
-        chapter="Sales by region",
-        lines=("Kettles", "Lamps", "Armchairs", "Mirrors", "Blankets", "Toasters", "Bookcases", "Clocks", "Rugs"),
-        of="",
-        verb="sell",
-        past="sold",
-        outlets="shops",
-    ),
-    Trade(
-        kinds=("Library Network", "Reading Trust", "Public Libraries"),
-        chapter="Lending by region",
-        lines=("Novels", "Atlases", "Audio books", "Picture books", "Journals", "Scores", "Board games", "Films"),
-        of="",
-        verb="lend",
-        past="lent",
-        outlets="branches",
-    ),
-    Trade(
-        kinds=("Growers' Cooperative", "Farm Produce", "Orchards"),
-        chapter="Deliveries by region",
-        lines=("Apples", "Barley", "Carrots", "Hops", "Onions", "Pears", "Potatoes", "Rye", "Walnuts"),
-        of="tonnes of ",
-        verb="deliver",
-        past="delivered",
-        outlets="depots",
-    ),
-    Trade(
-        kinds=("Ferries", "Regional Railways", "Transit Authority"),
-        chapter="Tickets by region",
-        lines=("Day tickets", "Single tickets", "Season tickets", "Group tickets", "Student passes", "Bicycle tickets"),
-        of="",
-        verb="sell",
-        past="sold",
-        outlets="ticket offices",
-    ),
+TRADES = tuple(
+    Trade(**{**trade, "kinds": tuple(trade["kinds"]), "lines": tuple(trade["lines"])}) for trade in WORDS["trades"]
 )
 
 

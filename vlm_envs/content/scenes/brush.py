@@ -4,43 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
 from vlm_envs.content.colors import RGB
+from vlm_envs.content.data_tables import data_table
 
 GLYPH_WIDTH, GLYPH_HEIGHT = 5, 7
 
-GLYPHS: Mapping[str, str] = {
-    "A": ".###. #...# #...# ##### #...# #...# #...#",
-    "C": ".#### #.... #.... #.... #.... #.... .####",
-    "E": "##### #.... #.... ####. #.... #.... #####",
-    "F": "##### #.... #.... ####. #.... #.... #....",
-    "H": "#...# #...# #...# ##### #...# #...# #...#",
-    "J": "..### ...#. ...#. ...#. ...#. #..#. .##..",
-    "K": "#...# #..#. #.#.. ##... #.#.. #..#. #...#",
-    "L": "#.... #.... #.... #.... #.... #.... #####",
-    "M": "#...# ##.## #.#.# #.#.# #...# #...# #...#",
-    "N": "#...# ##..# ##..# #.#.# #..## #..## #...#",
-    "P": "####. #...# #...# ####. #.... #.... #....",
-    "R": "####. #...# #...# ####. #.#.. #..#. #...#",
-    "T": "##### ..#.. ..#.. ..#.. ..#.. ..#.. ..#..",
-    "U": "#...# #...# #...# #...# #...# #...# .###.",
-    "V": "#...# #...# #...# #...# .#.#. .#.#. ..#..",
-    "W": "#...# #...# #...# #.#.# #.#.# ##.## #...#",
-    "X": "#...# #...# .#.#. ..#.. .#.#. #...# #...#",
-    "Y": "#...# #...# .#.#. ..#.. ..#.. ..#.. ..#..",
-    "2": ".###. #...# ....# ...#. ..#.. .#... #####",
-    "3": "####. ....# ....# .###. ....# ....# ####.",
-    "4": "...#. ..##. .#.#. #..#. ##### ...#. ...#.",
-    "6": ".###. #.... #.... ####. #...# #...# .###.",
-    "7": "##### ....# ...#. ...#. ..#.. ..#.. ..#..",
-    "9": ".###. #...# #...# .#### ....# ....# .###.",
-}
-"""Rows of dots from the top; without those easily taken for each other: O and 0, I and 1, S and 5, B and 8."""
+_GLYPHS = data_table(__file__, "glyphs.toml")
 
 LETTERS = "ACEFHJKLMNPRTUVWXY"
 DIGITS = "234679"
@@ -50,7 +25,7 @@ def dots(text: str) -> list[tuple[int, int]]:
     """Returns column and row of every dot of a line of text; columns count on over letters, with one free between."""
     found = []
     for index, character in enumerate(text):
-        for row, line in enumerate(GLYPHS[character].split()):
+        for row, line in enumerate(_GLYPHS[character]):
             for column, dot in enumerate(line):
                 if dot == "#":
                     found.append((index * (GLYPH_WIDTH + 1) + column, row))
@@ -89,7 +64,7 @@ class Brush:
 
     def ellipse(self, x: float, y: float, rx: float, ry: float, color: RGB) -> None:
         """Fills an ellipse about a middle."""
-        self._draw.ellipse((*self._at((x - rx, y - ry)), *self._at((x + rx, y + ry))), fill=color)
+        self._draw.ellipse(self._around(x, y, rx, ry), fill=color)
 
     def disc(self, x: float, y: float, radius: float, color: RGB) -> None:
         """Fills a circle."""
@@ -97,8 +72,7 @@ class Brush:
 
     def pie(self, x: float, y: float, radius: float, start: float, stop: float, color: RGB) -> None:
         """Fills a sector; degrees clockwise from the right."""
-        box = (*self._at((x - radius, y - radius)), *self._at((x + radius, y + radius)))
-        self._draw.pieslice(box, start, stop, fill=color)
+        self._draw.pieslice(self._around(x, y, radius, radius), start, stop, fill=color)
 
     def line(self, points: Sequence[XY], width: float, color: RGB) -> None:
         """Draws a line with round ends and corners."""
@@ -120,13 +94,13 @@ class Brush:
 
     def ring(self, x: float, y: float, radius: float, width: float, color: RGB) -> None:
         """Draws a circle's line, inwards from the radius, and leaves its inside as it is."""
-        box = (*self._at((x - radius, y - radius)), *self._at((x + radius, y + radius)))
-        self._draw.ellipse(box, outline=color, width=max(1, round(width * self._unit)))
+        width_px = max(1, round(width * self._unit))
+        self._draw.ellipse(self._around(x, y, radius, radius), outline=color, width=width_px)
 
     def arc(self, x: float, y: float, radius: float, start: float, stop: float, width: float, color: RGB) -> None:
         """Draws part of a circle's line; degrees clockwise from the right."""
-        box = (*self._at((x - radius, y - radius)), *self._at((x + radius, y + radius)))
-        self._draw.arc(box, start, stop, fill=color, width=max(1, round(width * self._unit)))
+        width_px = max(1, round(width * self._unit))
+        self._draw.arc(self._around(x, y, radius, radius), start, stop, fill=color, width=width_px)
 
     def text(self, x1: float, y1: float, x2: float, y2: float, text: str, color: RGB) -> None:
         """Writes letters as large as a rectangle allows, in its middle."""
@@ -137,6 +111,10 @@ class Brush:
             corner = self._at((left + dot * column, top + dot * row))
             far = self._at((left + dot * (column + 1), top + dot * (row + 1)))
             self._draw.rectangle((round(corner[0]), round(corner[1]), round(far[0]) - 1, round(far[1]) - 1), color)
+
+    def _around(self, x: float, y: float, rx: float, ry: float) -> tuple[float, float, float, float]:
+        """Returns the corners of a rectangle about a middle, in pixels."""
+        return (*self._at((x - rx, y - ry)), *self._at((x + rx, y + ry)))
 
     def _at(self, point: XY) -> XY:
         return self._margin + point[0] * self._unit, self._margin + point[1] * self._unit
@@ -163,20 +141,13 @@ def outlined(canvas: Image.Image, reach: int, color: RGB) -> Image.Image:
 
 def _spread(alpha: npt.NDArray[np.uint8], reach: int) -> npt.NDArray[np.uint8]:
     """Returns the maximum over a square about each pixel."""
-    for axis in (0, 1):
-        left = reach
-        step = 1
+    for _ in range(2):  # Down, then across.
+        left, step = reach, 1
         while left > 0:  # Steps that double cover the reach in few passes.
             step = min(step, left)
-            alpha = np.maximum(alpha, np.maximum(_moved(alpha, step, axis), _moved(alpha, -step, axis)))
+            padded = np.pad(alpha, ((step, step), (0, 0)))
+            alpha = np.maximum(alpha, np.maximum(padded[: -2 * step], padded[2 * step :]))
             left -= step
             step *= 2
+        alpha = alpha.T
     return alpha
-
-
-def _moved(values: npt.NDArray[np.uint8], by: int, axis: int) -> npt.NDArray[np.uint8]:
-    moved = np.zeros_like(values)
-    to, source = [slice(None)] * 2, [slice(None)] * 2
-    to[axis], source[axis] = (slice(by, None), slice(None, -by)) if by > 0 else (slice(None, by), slice(-by, None))
-    moved[tuple(to)] = values[tuple(source)]
-    return moved

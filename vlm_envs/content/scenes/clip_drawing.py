@@ -7,15 +7,17 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
+from numpy.random import Generator
 
 from vlm_envs.content.colors import COLORS
 from vlm_envs.content.random_choice import pick, pick_several
+from vlm_envs.content.scenes.asked import bounded_range
 from vlm_envs.content.scenes.scene import Thing, recognisable
 from vlm_envs.content.scenes.scene_kinds import PLAIN_KINDS
 from vlm_envs.content.scenes.settings import SETTINGS
 from vlm_envs.content.scenes.sprites import frame_size, silhouette
 from vlm_envs.content.scenes.videos import Clip, Mover
-from vlm_envs.errors import ConfigError, GenerationError
+from vlm_envs.errors import GenerationError
 
 MIN_SIDE_PX, MAX_SIDE_PX = 64, 896
 """Least side in which a few things find room; largest in which points in hundredths of a percent hit their pixel."""
@@ -39,7 +41,7 @@ Want = Callable[[Clip], bool]
 """Whether a mover does what is wanted of it; it is the only one of the clip."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class ClipLimits:
     """What drawn clips may be.
 
@@ -62,16 +64,10 @@ class ClipLimits:
 
     def __post_init__(self) -> None:
         """Refuses what cannot be drawn."""
-        ranges = (
-            ("side_px", (self.side_px, self.side_px), MIN_SIDE_PX, MAX_SIDE_PX),
-            ("num_frames", self.num_frames, MIN_FRAMES, MAX_FRAMES),
-            ("num_movers", self.num_movers, 1, MAX_MOVERS),
-            ("size_px", self.size_px, MIN_SIZE_PX, max(MIN_SIZE_PX, self.side_px // 5)),
-        )
-        for what, (low, high), least, largest in ranges:
-            if not least <= low <= high <= largest:
-                fifth = ", a fifth of side_px" if what == "size_px" else ""
-                raise ConfigError(f"{what} must be within {least} to {largest}{fifth}; got {low} to {high}.")
+        bounded_range("side_px", self.side_px, MIN_SIDE_PX, MAX_SIDE_PX)
+        bounded_range("num_frames", self.num_frames, MIN_FRAMES, MAX_FRAMES)
+        bounded_range("num_movers", self.num_movers, 1, MAX_MOVERS)
+        bounded_range("size_px", self.size_px, MIN_SIZE_PX, max(MIN_SIZE_PX, self.side_px // 5))
 
 
 def crosses(clip: Clip) -> bool:
@@ -83,8 +79,7 @@ def crosses(clip: Clip) -> bool:
     ahead = clip.crossing(0)
     if ahead is None or not (clip.is_clear(0, 1) and clip.is_clear(0, clip.num_frames)):
         return False
-    axis = 0 if clip.line_upright else 1
-    return all(abs(clip.middle(0, frame)[axis] - clip.line_at) >= clip.width / 50 for frame in (ahead, ahead + 1))
+    return all(abs(clip.middle(0, frame)[clip.axis] - clip.line_at) >= clip.width / 50 for frame in (ahead, ahead + 1))
 
 
 def keeps_off(clip: Clip) -> bool:
@@ -92,7 +87,7 @@ def keeps_off(clip: Clip) -> bool:
     return clip.crossing(0) is None and all(clip.is_clear(0, frame) for frame in range(1, clip.num_frames + 1))
 
 
-def draw_clip(rng: np.random.Generator, limits: ClipLimits | None = None, wants: Sequence[Want] = (crosses,)) -> Clip:
+def draw_clip(rng: Generator, limits: ClipLimits | None = None, wants: Sequence[Want] = (crosses,)) -> Clip:
     """Draws a clip whose first movers do what is wanted of them, one each; the others do what chance will have.
 
     Args:
@@ -112,7 +107,7 @@ def draw_clip(rng: np.random.Generator, limits: ClipLimits | None = None, wants:
     )
 
 
-def try_clip(rng: np.random.Generator, limits: ClipLimits, wants: Sequence[Want]) -> Clip | None:
+def try_clip(rng: Generator, limits: ClipLimits, wants: Sequence[Want]) -> Clip | None:
     """Returns a clip as `draw_clip` does; None where this try's line, or its things' sizes, left no room for it."""
     side = limits.side_px
     empty = Clip(
@@ -141,7 +136,7 @@ def try_clip(rng: np.random.Generator, limits: ClipLimits, wants: Sequence[Want]
     return clip if _all_are_seen(clip) else None
 
 
-def _wanted(rng: np.random.Generator, empty: Clip, thing: Thing, want: Want | None) -> Mover | None:
+def _wanted(rng: Generator, empty: Clip, thing: Thing, want: Want | None) -> Mover | None:
     for _ in range(_MAX_MOVERS_TRIED):
         mover = _mover(rng, empty, thing)
         if want is None or want(replace(empty, movers=(mover,))):
@@ -149,7 +144,7 @@ def _wanted(rng: np.random.Generator, empty: Clip, thing: Thing, want: Want | No
     return None
 
 
-def _mover(rng: np.random.Generator, empty: Clip, thing: Thing) -> Mover:
+def _mover(rng: Generator, empty: Clip, thing: Thing) -> Mover:
     """Returns a thing that goes somewhere or stays."""
     width, height = frame_size(thing.kind, thing.size_px)
     room = empty.width - width, empty.height - height
@@ -165,9 +160,10 @@ def _all_are_seen(clip: Clip) -> bool:
     """Returns whether no thing is ever hidden by more than a little of its frame, nor by half of its pixels."""
     covered = []
     for frame in range(1, clip.num_frames + 1):
-        places = [(*mover.place(frame), *mover.thing.size) for mover in clip.movers]
+        places = [mover.at(frame).frame for mover in clip.movers]
         for below, above in combinations(range(len(places)), 2):
-            part = _covered(places[below], places[above])
+            shared = places[below].overlap(places[above])
+            part = shared.width * shared.height / (places[below].width * places[below].height) if shared else 0.0
             if part > _MAX_COVERED:
                 return False
             if part > 0.0:
@@ -179,10 +175,3 @@ def _all_are_seen(clip: Clip) -> bool:
 def _is_half_seen(clip: Clip, frame: int, index: int) -> bool:
     whole = np.count_nonzero(silhouette(clip.movers[index].thing.appearance))
     return bool(2 * np.count_nonzero(clip.scene(frame).mask(index)) >= whole)
-
-
-def _covered(below: tuple[int, int, int, int], above: tuple[int, int, int, int]) -> float:
-    """Returns the part of a rectangle (column and row of its corner, columns, rows) that another one covers."""
-    across = min(below[0] + below[2], above[0] + above[2]) - max(below[0], above[0])
-    down = min(below[1] + below[3], above[1] + above[3]) - max(below[1], above[1])
-    return max(across, 0) * max(down, 0) / (below[2] * below[3])

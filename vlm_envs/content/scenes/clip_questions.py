@@ -21,14 +21,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise, permutations
 
-import numpy as np
+from numpy.random import Generator
 
 from vlm_envs.content.random_choice import pick, pick_several
+from vlm_envs.content.scenes.asked import Question, Template, choice, number_key
 from vlm_envs.content.scenes.clip_drawing import ClipLimits, Want, crosses, keeps_off
-from vlm_envs.content.scenes.scene_questions import choice
 from vlm_envs.content.scenes.video_sentences import in_frame, quarter_of, stretch
 from vlm_envs.content.scenes.videos import Clip
-from vlm_envs.responses.answers import AnswerKey, AnswerKind
 
 NUM_CHOICES = 4
 """Options of a choice that is not between the things."""
@@ -37,24 +36,11 @@ Seen = tuple[int, int]
 """Index of a mover, and a frame, from 1."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClipQuestion:
-    """A question about a clip.
-
-    Attributes:
-        text: What is asked, options not included.
-        key: The answer.
-        evidence: In which frames which things have to be looked at.
-        facts: True sentences from which the answer follows, of the forms of `video_sentences` where there is one.
-    """
-
-    text: str
-    key: AnswerKey
-    evidence: tuple[Seen, ...]
-    facts: str
+ClipQuestion = Question[Seen]
+"""A question whose evidence says in which frames which things have to be looked at."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True)
 class ClipDraft:
     """A question before its clip is there.
 
@@ -66,24 +52,20 @@ class ClipDraft:
 
     limits: ClipLimits
     wants: tuple[Want, ...]
-    ask: Callable[[np.random.Generator, Clip], ClipQuestion | None]
+    ask: Callable[[Generator, Clip], ClipQuestion | None]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClipTemplate:
-    """A way to ask.
+@dataclass(frozen=True)
+class ClipTemplate(Template):
+    """A way to ask about clips.
 
     Attributes:
-        name: What reports call it.
-        kind: Of its keys.
         draft: Draws what is asked about, and the answer.
         fewest_movers: Most things that clips must be allowed to have, at least.
         fewest_frames: Fewest frames that clips may have.
     """
 
-    name: str
-    kind: AnswerKind
-    draft: Callable[[np.random.Generator, ClipLimits], ClipDraft]
+    draft: Callable[[Generator, ClipLimits], ClipDraft]
     fewest_movers: int = 1
     fewest_frames: int = 4
 
@@ -92,17 +74,11 @@ class ClipTemplate:
         return limits.num_movers[1] >= self.fewest_movers and limits.num_frames[0] >= self.fewest_frames
 
 
-def with_movers(rng: np.random.Generator, limits: ClipLimits, fewest: int) -> tuple[ClipLimits, int]:
+def with_movers(rng: Generator, limits: ClipLimits, fewest: int) -> tuple[ClipLimits, int]:
     """Returns limits with one number of movers, at least so many, and the number."""
     low, high = limits.num_movers
     number = int(rng.integers(max(low, fewest), max(high, fewest) + 1))
     return replace(limits, num_movers=(number, number)), number
-
-
-def with_frames(rng: np.random.Generator, limits: ClipLimits) -> tuple[ClipLimits, int]:
-    """Returns limits with one number of frames, and the number."""
-    number = int(rng.integers(limits.num_frames[0], limits.num_frames[1] + 1))
-    return replace(limits, num_frames=(number, number)), number
 
 
 def name_of(clip: Clip, mover: int) -> str:
@@ -140,7 +116,7 @@ def _crossings(clip: Clip) -> list[tuple[int, int]]:
     return sorted((frame, mover) for frame, mover in ahead if frame is not None)
 
 
-def _told_crossings(clip: Clip) -> tuple[tuple[Seen, ...], list[str]]:
+def _told_crossings(clip: Clip) -> tuple[tuple[Seen, ...], str]:
     """Returns where to look at each crossing and, of what does not cross, at the start; and a sentence of each."""
     evidence: list[Seen] = []
     facts: list[str] = []
@@ -151,15 +127,15 @@ def _told_crossings(clip: Clip) -> tuple[tuple[Seen, ...], list[str]]:
     for mover in sorted({*range(len(clip.movers))} - {mover for _, mover in found}):
         evidence.append((mover, 1))
         facts.append(f"The {name_of(clip, mover)} is {side_of(clip, mover, 1)} {line_of(clip)} {throughout(clip)}.")
-    return tuple(evidence), facts
+    return tuple(evidence), " ".join(facts)
 
 
-def _draft_end(rng: np.random.Generator, limits: ClipLimits, *, last: bool) -> ClipDraft:
+def _draft_end(rng: Generator, limits: ClipLimits, *, last: bool) -> ClipDraft:
     """Drafts a question about which of two to all things is the first or the last to cross."""
     limits, number = with_movers(rng, limits, 2)
     num_crossing = int(rng.integers(2, number + 1))
 
-    def ask(rng: np.random.Generator, clip: Clip) -> ClipQuestion | None:
+    def ask(rng: Generator, clip: Clip) -> ClipQuestion | None:
         found = _crossings(clip)
         (frame, mover), (other, _) = (found[-1], found[-2]) if last else (found[0], found[1])
         if frame == other:
@@ -168,16 +144,16 @@ def _draft_end(rng: np.random.Generator, limits: ClipLimits, *, last: bool) -> C
         names = all_names(clip)
         right = names.pop(mover)
         evidence, facts = _told_crossings(clip)
-        return ClipQuestion(text=text, key=choice(rng, text, right, names), evidence=evidence, facts=" ".join(facts))
+        return Question(choice(rng, text, right, names), evidence, facts)
 
-    return ClipDraft(limits=limits, wants=_some_cross(num_crossing, number), ask=ask)
+    return ClipDraft(limits, _some_cross(num_crossing, number), ask)
 
 
-def _draft_sequence(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
+def _draft_sequence(rng: Generator, limits: ClipLimits) -> ClipDraft:
     """Drafts a question about the order in which three things cross."""
     limits, number = with_movers(rng, limits, 3)
 
-    def ask(rng: np.random.Generator, clip: Clip) -> ClipQuestion | None:
+    def ask(rng: Generator, clip: Clip) -> ClipQuestion | None:
         found = _crossings(clip)
         if any(one == other for (one, _), (other, _) in pairwise(found)):
             return None
@@ -189,48 +165,45 @@ def _draft_sequence(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
             for order in (right, *pick_several(rng, wrong, NUM_CHOICES - 1))
         ]
         evidence, facts = _told_crossings(clip)
-        return ClipQuestion(
-            text=text, key=choice(rng, text, said[0], said[1:]), evidence=evidence, facts=" ".join(facts)
-        )
+        return Question(choice(rng, text, said[0], said[1:]), evidence, facts)
 
-    return ClipDraft(limits=limits, wants=_some_cross(3, number), ask=ask)
+    return ClipDraft(limits, _some_cross(3, number), ask)
 
 
-def _draft_count(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
+def _draft_count(rng: Generator, limits: ClipLimits) -> ClipDraft:
     """Drafts a question about how many things cross, none of them as often as all."""
     wanted = int(rng.integers(0, limits.num_movers[1] + 1))
     limits, number = with_movers(rng, limits, max(wanted, 1))
 
-    def ask(rng: np.random.Generator, clip: Clip) -> ClipQuestion:
+    def ask(rng: Generator, clip: Clip) -> ClipQuestion:
         text = f"How many things cross {line_of(clip)}?{_MIDDLES}"
         evidence, facts = _told_crossings(clip)
-        key = AnswerKey(kind="number", answers=(str(wanted),), question=text)
-        return ClipQuestion(text=text, key=key, evidence=evidence, facts=" ".join(facts))
+        return Question(number_key(text, wanted), evidence, facts)
 
-    return ClipDraft(limits=limits, wants=_some_cross(wanted, number), ask=ask)
+    return ClipDraft(limits, _some_cross(wanted, number), ask)
 
 
 def _some_cross(num_crossing: int, number: int) -> tuple[Want, ...]:
     return (*(crosses,) * num_crossing, *(keeps_off,) * (number - num_crossing))
 
 
-def _draft_side(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
+def _draft_side(rng: Generator, limits: ClipLimits) -> ClipDraft:
     """Drafts a question about the side of the line on which a thing that crosses it is at a time."""
     wanted = -1 if rng.random() < 0.5 else 1
 
-    def ask(rng: np.random.Generator, clip: Clip) -> ClipQuestion:
+    def ask(rng: Generator, clip: Clip) -> ClipQuestion:
         frames = [frame for frame in _frames(clip) if clip.is_clear(0, frame) and clip.side(0, frame) == wanted]
         frame = pick(rng, frames)
         text = f"On which side of {line_of(clip)} is the {name_of(clip, 0)} at t = {clip.time_s(frame):.1f} s?"
         sides = ["to the left of it", "to the right of it"] if clip.line_upright else ["above it", "below it"]
         right = sides.pop(0 if wanted < 0 else 1)
         fact = in_frame(clip, frame, f"the {name_of(clip, 0)} is {side_of(clip, 0, frame)} {line_of(clip)}")
-        return ClipQuestion(text=text, key=choice(rng, text, right, sides), evidence=((0, frame),), facts=fact)
+        return Question(choice(rng, text, right, sides), ((0, frame),), fact)
 
-    return ClipDraft(limits=limits, wants=(crosses,), ask=ask)
+    return ClipDraft(limits, (crosses,), ask)
 
 
-def _draft_quarter(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
+def _draft_quarter(rng: Generator, limits: ClipLimits) -> ClipDraft:
     """Drafts a question about the quarter of the picture in which a thing that moves is at a time."""
     wanted = pick(rng, _QUARTERS)
 
@@ -238,14 +211,14 @@ def _draft_quarter(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
         quarters = {quarter_of(clip, 0, frame) for frame in _frames(clip)}
         return wanted in quarters and len(quarters - {None}) > 1
 
-    def ask(rng: np.random.Generator, clip: Clip) -> ClipQuestion:
+    def ask(rng: Generator, clip: Clip) -> ClipQuestion:
         frame = pick(rng, [frame for frame in _frames(clip) if quarter_of(clip, 0, frame) == wanted])
         text = f"In which quarter of the picture is the {name_of(clip, 0)} at t = {clip.time_s(frame):.1f} s?"
         key = choice(rng, text, f"the {wanted} one", [f"the {other} one" for other in _QUARTERS if other != wanted])
         fact = in_frame(clip, frame, f"the {name_of(clip, 0)} is in the {wanted} quarter")
-        return ClipQuestion(text=text, key=key, evidence=((0, frame),), facts=fact)
+        return Question(key, ((0, frame),), fact)
 
-    return ClipDraft(limits=limits, wants=(changes_quarter,), ask=ask)
+    return ClipDraft(limits, (changes_quarter,), ask)
 
 
 _QUARTERS = ("upper left", "upper right", "lower left", "lower right")
@@ -256,7 +229,7 @@ def _frames(clip: Clip) -> range:
 
 
 def _draft_when(
-    rng: np.random.Generator,
+    rng: Generator,
     limits: ClipLimits,
     *,
     text: Callable[[Clip], str],
@@ -276,21 +249,18 @@ def _draft_when(
         also: What must be so besides.
         facts: What is told of it.
     """
-    limits, num_frames = with_frames(rng, limits)
+    num_frames = int(rng.integers(limits.num_frames[0], limits.num_frames[1] + 1))
+    limits = replace(limits, num_frames=(num_frames, num_frames))
     # Whichever of the options is right, the others could be: who knows clips knows no more.
     wanted, *others = pick_several(rng, tuple(befores(num_frames)), NUM_CHOICES)
 
-    def ask(rng: np.random.Generator, clip: Clip) -> ClipQuestion:
+    def ask(rng: Generator, clip: Clip) -> ClipQuestion:
         asked = text(clip)
         said = [stretch(clip, frame, frame + 1) for frame in (wanted, *others)]
-        return ClipQuestion(
-            text=asked,
-            key=choice(rng, asked, said[0], said[1:]),
-            evidence=((0, wanted), (0, wanted + 1)),
-            facts=" ".join(facts(clip)),
-        )
+        seen = (0, wanted), (0, wanted + 1)
+        return Question(choice(rng, asked, said[0], said[1:]), seen, " ".join(facts(clip)))
 
-    return ClipDraft(limits=limits, wants=(lambda clip: before(clip) == wanted and also(clip),), ask=ask)
+    return ClipDraft(limits, (lambda clip: before(clip) == wanted and also(clip),), ask)
 
 
 def _moves_on(clip: Clip) -> bool:
@@ -326,7 +296,7 @@ def _told_crossing(clip: Clip) -> Iterable[str]:
     yield f"The {name_of(clip, 0)} crosses {line_of(clip)} {stretch(clip, frame, frame + 1)}."
 
 
-def _draft_direction(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
+def _draft_direction(rng: Generator, limits: ClipLimits) -> ClipDraft:
     """Drafts a question about the way a thing moves, which is clearly one of four."""
     wanted = pick(rng, tuple(_WAYS))
     axis, sign = _WAYS[wanted]
@@ -335,24 +305,24 @@ def _draft_direction(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
         along, aside = _step(clip)[axis] * sign, abs(_step(clip)[1 - axis])
         return along >= clip.width / 6 and along >= 2 * aside
 
-    def ask(rng: np.random.Generator, clip: Clip) -> ClipQuestion:
+    def ask(rng: Generator, clip: Clip) -> ClipQuestion:
         mover = clip.movers[0]
         text = f"Which way does the {name_of(clip, 0)} move?"
         key = choice(rng, text, wanted, [way for way in _WAYS if way != wanted])
         fact = f"The {name_of(clip, 0)} moves {wanted} {stretch(clip, mover.first, mover.last)}."
-        return ClipQuestion(text=text, key=key, evidence=((0, mover.first), (0, mover.last)), facts=fact)
+        return Question(key, ((0, mover.first), (0, mover.last)), fact)
 
-    return ClipDraft(limits=limits, wants=(goes,), ask=ask)
+    return ClipDraft(limits, (goes,), ask)
 
 
 _WAYS: Mapping[str, tuple[int, int]] = {"to the left": (0, -1), "to the right": (0, 1), "up": (1, -1), "down": (1, 1)}
 
 
-def _draft_still(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
+def _draft_still(rng: Generator, limits: ClipLimits) -> ClipDraft:
     """Drafts a question about the one thing of several that stands still."""
     limits, number = with_movers(rng, limits, 2)
 
-    def ask(rng: np.random.Generator, clip: Clip) -> ClipQuestion:
+    def ask(rng: Generator, clip: Clip) -> ClipQuestion:
         text = "Which thing stands still throughout?"
         right, *wrong = all_names(clip)
         facts = [f"The {name_of(clip, 0)} stands still {throughout(clip)}."]
@@ -360,14 +330,12 @@ def _draft_still(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
         for index, mover in enumerate(clip.movers[1:], start=1):
             facts.append(f"The {name_of(clip, index)} moves {stretch(clip, mover.first, mover.last)}.")
             evidence += [(index, mover.first), (index, mover.last)]
-        return ClipQuestion(
-            text=text, key=choice(rng, text, right, wrong), evidence=tuple(evidence), facts=" ".join(facts)
-        )
+        return Question(choice(rng, text, right, wrong), tuple(evidence), " ".join(facts))
 
     def goes_far(clip: Clip) -> bool:
         return _distance(clip) >= clip.width / 8
 
-    return ClipDraft(limits=limits, wants=(lambda clip: _distance(clip) == 0, *(goes_far,) * (number - 1)), ask=ask)
+    return ClipDraft(limits, (lambda clip: _distance(clip) == 0, *(goes_far,) * (number - 1)), ask)
 
 
 _AT_LEAST_SIX = 6
@@ -375,20 +343,20 @@ _AT_LEAST_SIX = 6
 
 TEMPLATES: Mapping[str, Sequence[ClipTemplate]] = {
     "order": (
-        ClipTemplate(name="first", kind="choice", draft=partial(_draft_end, last=False), fewest_movers=2),
-        ClipTemplate(name="last", kind="choice", draft=partial(_draft_end, last=True), fewest_movers=2),
-        ClipTemplate(name="sequence", kind="choice", draft=_draft_sequence, fewest_movers=3),
+        ClipTemplate("first", "choice", partial(_draft_end, last=False), fewest_movers=2),
+        ClipTemplate("last", "choice", partial(_draft_end, last=True), fewest_movers=2),
+        ClipTemplate("sequence", "choice", _draft_sequence, fewest_movers=3),
     ),
-    "count": (ClipTemplate(name="crossings", kind="number", draft=_draft_count),),
+    "count": (ClipTemplate("crossings", "number", _draft_count),),
     "place": (
-        ClipTemplate(name="side", kind="choice", draft=_draft_side),
-        ClipTemplate(name="quarter", kind="choice", draft=_draft_quarter),
+        ClipTemplate("side", "choice", _draft_side),
+        ClipTemplate("quarter", "choice", _draft_quarter),
     ),
     "time": (
         ClipTemplate(
-            name="crossing",
-            kind="choice",
-            draft=partial(
+            "crossing",
+            "choice",
+            partial(
                 _draft_when,
                 text=lambda clip: f"When does the middle of the {name_of(clip, 0)} pass {line_of(clip)}?",
                 befores=lambda num_frames: range(1, num_frames),
@@ -399,9 +367,9 @@ TEMPLATES: Mapping[str, Sequence[ClipTemplate]] = {
             fewest_frames=_AT_LEAST_SIX,
         ),
         ClipTemplate(
-            name="start",
-            kind="choice",
-            draft=partial(
+            "start",
+            "choice",
+            partial(
                 _draft_when,
                 text=lambda clip: f"When does the {name_of(clip, 0)} start to move?",
                 befores=lambda num_frames: range(1, num_frames - 1),
@@ -412,9 +380,9 @@ TEMPLATES: Mapping[str, Sequence[ClipTemplate]] = {
             fewest_frames=_AT_LEAST_SIX,
         ),
         ClipTemplate(
-            name="stop",
-            kind="choice",
-            draft=partial(
+            "stop",
+            "choice",
+            partial(
                 _draft_when,
                 text=lambda clip: f"When does the {name_of(clip, 0)} stop?",
                 befores=lambda num_frames: range(2, num_frames),
@@ -426,8 +394,8 @@ TEMPLATES: Mapping[str, Sequence[ClipTemplate]] = {
         ),
     ),
     "motion": (
-        ClipTemplate(name="direction", kind="choice", draft=_draft_direction),
-        ClipTemplate(name="still", kind="choice", draft=_draft_still, fewest_movers=2),
+        ClipTemplate("direction", "choice", _draft_direction),
+        ClipTemplate("still", "choice", _draft_still, fewest_movers=2),
     ),
 }
 """Ways to ask, by category."""

@@ -4,44 +4,32 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from vlm_envs.content.random_choice import pick
-from vlm_envs.content.scenes.clip_drawing import (
-    MAX_FRAMES,
-    MAX_MOVERS,
-    MAX_SIDE_PX,
-    MIN_FRAMES,
-    MIN_SIDE_PX,
-    MIN_SIZE_PX,
-    ClipLimits,
-    try_clip,
+from vlm_envs.content.scenes.asked import (
+    Asked,
+    DrawnSource,
+    bounded_range,
+    draw_asked,
+    known_names,
+    question_names,
+    templates_named,
 )
-from vlm_envs.content.scenes.clip_questions import CATEGORIES, TEMPLATES, ClipQuestion, ClipTemplate
-from vlm_envs.content.scenes.scene_source import bounded_range, known_names
+from vlm_envs.content.scenes.clip_drawing import MAX_MOVERS, ClipLimits, try_clip
+from vlm_envs.content.scenes.clip_questions import CATEGORIES, TEMPLATES, ClipTemplate
 from vlm_envs.content.scenes.settings import SETTINGS
 from vlm_envs.content.scenes.videos import Clip, FrameImageRef
-from vlm_envs.content.seeded import digest_of, draw_sample, find_asked
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.sample import Evidence, Sample
+from vlm_envs.validation import require_range
 
-_QUESTIONS = tuple(f"{category}:{template.name}" for category in CATEGORIES for template in TEMPLATES[category])
-"""Names of single questions."""
-
-_MAX_DRAFTS = 16
 _MAX_CLIPS_A_DRAFT = 200
 
-_ID = re.compile(
-    r"clip:side=(\d{1,4}),size=(\d{1,4})-(\d{1,4}),frames=(\d{1,3})-(\d{1,3}),things=(\d)-(\d)"
-    r",ask=([a-z_:+]{1,400}),in=([a-z+]{1,80}):(\d{1,19})"
-)
-_EXAMPLE = "clip:side=224,size=24-40,frames=8-16,things=2-4,ask=order+time,in=street+desk:123"
 
-
-class ClipSource:
+class ClipSource(DrawnSource[Clip]):
     """Questions about generated clips, with exact answers, boxes and masks. Its arguments are part of every id.
 
     Args:
@@ -58,6 +46,12 @@ class ClipSource:
     """
 
     name = "clip"
+    id_pattern = re.compile(
+        r"clip:side=(\d{1,4}),size=(\d{1,4})-(\d{1,4}),frames=(\d{1,3})-(\d{1,3}),things=(\d)-(\d)"
+        r",ask=([a-z_:+]{1,400}),in=([a-z+]{1,80}):(\d{1,19})"
+    )
+    example = "clip:side=224,size=24-40,frames=8-16,things=2-4,ask=order+time,in=street+desk:123"
+    remedy = "Use larger frames, or fewer or smaller things."
 
     def __init__(
         self,
@@ -69,15 +63,14 @@ class ClipSource:
         categories: Iterable[str] = CATEGORIES,
         settings: Iterable[str] = tuple(SETTINGS),
     ) -> None:
-        side_px, _ = bounded_range("side_px", side_px, MIN_SIDE_PX, MAX_SIDE_PX)
         self.limits = ClipLimits(
             side_px=side_px,
-            size_px=bounded_range("size_px", size_px, MIN_SIZE_PX, max(MIN_SIZE_PX, side_px // 5)),
-            num_frames=bounded_range("num_frames", num_frames, MIN_FRAMES, MAX_FRAMES),
+            size_px=require_range("size_px", size_px),
+            num_frames=require_range("num_frames", num_frames),
             num_movers=bounded_range("num_things", num_things, 1, MAX_MOVERS),
             settings=known_names("settings", settings, tuple(SETTINGS)),
         )
-        self.categories = known_names("categories", categories, CATEGORIES + _QUESTIONS)
+        self.categories = known_names("categories", categories, question_names(TEMPLATES))
         if silent := [category for category in self.categories if not self.templates(category)]:
             raise ConfigError(
                 f"Questions of category {', '.join(silent)} cannot be asked with num_frames={self.limits.num_frames} "
@@ -87,12 +80,8 @@ class ClipSource:
 
     def templates(self, category: str) -> tuple[ClipTemplate, ...]:
         """Returns the ways to ask a question of a category, or the single one that is named behind it."""
-        category, _, name = category.partition(":")
-        return tuple(
-            template
-            for template in TEMPLATES[category]
-            if name in ("", template.name) and template.can_be_asked(self.limits)
-        )
+        named = templates_named(TEMPLATES, category)
+        return tuple(template for template in named if template.can_be_asked(self.limits))
 
     def sample_id(self, seed: int) -> str:
         """Returns the id of the sample of a seed: the arguments of the source, and the seed."""
@@ -104,24 +93,42 @@ class ClipSource:
         drawn = f"side={limits.side_px},size={sizes},frames={frames},things={things}"
         return f"{self.name}:{drawn},ask={asked},in={settings}:{seed}"
 
-    def draw(self, rng: np.random.Generator, split: str) -> Sample:
-        """Returns a sample of a split; nothing is rendered.
+    @classmethod
+    def of_arguments(cls, arguments: Sequence[str]) -> ClipSource:
+        """Returns the source of the arguments in an id."""
+        side, least, largest, shortest, longest, fewest, most = map(int, arguments[:7])
+        categories, settings = (names.split("+") for names in arguments[7:])
+        return cls(
+            side_px=side,
+            size_px=(least, largest),
+            num_frames=(shortest, longest),
+            num_things=(fewest, most),
+            categories=categories,
+            settings=settings,
+        )
 
-        Args:
-            rng: The only source of chance.
-            split: `"train"`, `"val"` or `"test"`; a clip with its question belongs to one, by a hash of its content.
+    def asked(self, seed: int) -> Asked[Clip] | None:
+        """Returns what a seed asks; None where no clip was found for what it wants."""
+        rng = np.random.default_rng(seed)
+        category = pick(rng, self.categories)
+        template = pick(rng, self.templates(category))
+        return draw_asked(
+            rng,
+            category,
+            lambda: template.draft(rng, self.limits),
+            lambda draft: try_clip(rng, draft.limits, draft.wants),
+            _MAX_CLIPS_A_DRAFT,
+        )
 
-        Raises:
-            GenerationError: If no sample of the split was found, which no settings are known to lead to.
-        """
-        return draw_sample(self, _asked, rng, split, remedy="Use larger frames, or fewer or smaller things.")
+    def sample(self, asked: Asked[Clip], sample_id: str) -> Sample:
+        """Returns what is asked as a sample, with boxes and points of the evidence."""
+        clip, frames = asked.shown, range(1, asked.shown.num_frames + 1)
+        images = (FrameImageRef(clip, frame) for frame in frames)
+        evidence = (_evidence(clip, mover, frame) for mover, frame in asked.question.evidence)
+        return asked.sample(sample_id, images, evidence, times_s=tuple(map(clip.time_s, frames)))
 
     def find(self, sample_id: str) -> Sample:
-        """Returns the sample of an id, whichever source of clips drew it.
-
-        Raises:
-            LevelError: If the id is none of a clip.
-        """
+        """Returns the sample of an id, whichever source of clips drew it; raises `LevelError` where none did."""
         return find_sample(sample_id)
 
 
@@ -141,77 +148,11 @@ def find_clip(sample_id: str) -> Clip:
     return frame.clip
 
 
-@functools.lru_cache(maxsize=64)
-def find_sample(sample_id: str) -> Sample:
-    """Returns the sample of an id that a `ClipSource` gave, of whatever settings.
-
-    Raises:
-        LevelError: If the id is none of a clip.
-    """
-    asked = find_asked(sample_id, _ID, _source_of, _asked, what=ClipSource.name, example=_EXAMPLE)
-    return asked.sample(sample_id)
-
-
-def _source_of(arguments: tuple[str, ...]) -> ClipSource:
-    """Returns the source of the arguments in an id."""
-    side, least, largest, shortest, longest, fewest, most = map(int, arguments[:7])
-    categories, settings = (names.split("+") for names in arguments[7:])
-    return ClipSource(
-        side_px=side,
-        size_px=(least, largest),
-        num_frames=(shortest, longest),
-        num_things=(fewest, most),
-        categories=categories,
-        settings=settings,
-    )
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """A clip and a question about it."""
-
-    clip: Clip
-    question: ClipQuestion
-    category: str
-
-    @property
-    def digest(self) -> str:
-        """Hash of the clip, the question and its options."""
-        return digest_of(self.clip.digest, self.question.text, self.question.key.options)
-
-    def sample(self, sample_id: str) -> Sample:
-        """Returns the sample. Boxes and points of the evidence are worked out here: they cost more than the rest."""
-        clip, frames = self.clip, range(1, self.clip.num_frames + 1)
-        return Sample(
-            sample_id=sample_id,
-            question=self.question.text,
-            key=self.question.key,
-            category=self.category,
-            digest=self.digest,
-            images=tuple(FrameImageRef(clip, frame) for frame in frames),
-            times_s=tuple(map(clip.time_s, frames)),
-            evidence=tuple(_evidence(clip, mover, frame) for mover, frame in self.question.evidence),
-            facts=self.question.facts,
-        )
+find_sample = functools.lru_cache(maxsize=64)(ClipSource.found)
+"""Returns the sample of an id that a `ClipSource` gave; raises `LevelError` where none did."""
 
 
 def _evidence(clip: Clip, mover: int, frame: int) -> Evidence:
     scene = clip.scene(frame)
     name = scene.things[mover].name
     return Evidence(label=name, box=scene.box(mover), point=scene.point(mover), image=frame - 1)
-
-
-def _asked(source: ClipSource, seed: int) -> _Asked | None:
-    """Returns what a seed asks; None where no clip was found for what it wants."""
-    rng = np.random.default_rng(seed)
-    category = pick(rng, source.categories)
-    template = pick(rng, source.templates(category))
-    for _ in range(_MAX_DRAFTS):
-        draft = template.draft(rng, source.limits)
-        # The answer is kept while clips are tried: rarer answers must not be those that are found.
-        for _ in range(_MAX_CLIPS_A_DRAFT):
-            clip = try_clip(rng, draft.limits, draft.wants)
-            question = draft.ask(rng, clip) if clip is not None else None
-            if clip is not None and question is not None:
-                return _Asked(clip, question, category.partition(":")[0])
-    return None

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 
 import numpy as np
+from numpy.random import Generator
 
 from vlm_envs.content.colors import COLORS
 from vlm_envs.content.random_choice import pick
@@ -18,7 +19,7 @@ from vlm_envs.content.scenes.sprites import Appearance, Mask, bounds, frame_size
 from vlm_envs.tools.coordinates import Box, OriginalPixels, PixelRectangle, Point
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Thing(Appearance):
     """One thing in its place.
 
@@ -53,7 +54,7 @@ class Thing(Appearance):
         return replace(self, x=x, y=y)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Scene:
     """A picture's description.
 
@@ -109,8 +110,7 @@ class Scene:
         """Returns bool[height, width]: the pixels in which any of several things is seen; all False for none."""
         whole = np.zeros((self.height, self.width), np.bool_)
         for index in indices:
-            frame = self.things[index].frame
-            whole[frame.top : frame.bottom, frame.left : frame.right] |= self._seen(index)
+            whole[self.things[index].frame.slices()] |= self._seen(index)
         return whole
 
     def _seen(self, index: int) -> Mask:
@@ -118,38 +118,21 @@ class Scene:
         frame = self.things[index].frame
         seen = silhouette(self.things[index].appearance).copy()
         for later in self.things[index + 1 :]:
-            over = later.frame
-            top, bottom = max(frame.top, over.top), min(frame.bottom, over.bottom)
-            left, right = max(frame.left, over.left), min(frame.right, over.right)
-            if top < bottom and left < right:
-                part = silhouette(later.appearance)[
-                    top - over.top : bottom - over.top, left - over.left : right - over.left
-                ]
-                seen[top - frame.top : bottom - frame.top, left - frame.left : right - frame.left] &= ~part
+            if hidden := frame.overlap(later.frame):
+                seen[hidden.slices(frame)] &= ~silhouette(later.appearance)[hidden.slices(later.frame)]
         return seen
 
     def to_json(self) -> str:
         """Returns the description as JSON, equal for equal scenes."""
-        return json.dumps(
-            {
-                **{name: getattr(self, name) for name in _SCENE_FIELDS},
-                "things": [{key: getattr(thing, name) for key, name in _THING_FIELDS} for thing in self.things],
-            },
-            sort_keys=True,
-            separators=(",", ":"),
-        )
+        content = asdict(self)
+        for thing in content["things"]:
+            # Digests, and with them splits, stay as they were first written, so the key of a color does too.
+            thing["colour"] = thing.pop("color")
+        return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
 
-_SCENE_FIELDS = tuple(field.name for field in fields(Scene) if field.name != "things")
-# Digests, and with them splits, stay as they were first written, so the key of a color does too.
-_THING_FIELDS = tuple(("colour" if field.name == "color" else field.name, field.name) for field in fields(Thing))
-
-
-CLOCK_PX = 24
-"""Longer side from which on a clock's time can be read."""
-
-SIGN_PX = 26
-"""Longer side from which on three letters of a sign can be read."""
+CLOCK_PX, SIGN_PX = KINDS["clock"].legible_px, KINDS["sign"].legible_px
+"""Longer sides from which on a clock's time and three letters of a sign can be read."""
 
 TIME_STEP_MINUTES = 15
 """Clocks show quarters of an hour."""
@@ -158,7 +141,7 @@ Trait = tuple[str | None, str | None]
 """A kind and a colour; None for any."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Limits:
     """What a scene's things may be.
 
@@ -191,8 +174,7 @@ def limits(small_px: tuple[int, int], shorter_side_px: int) -> Limits:
 
 def recognisable(size_px: int) -> tuple[str, ...]:
     """Returns the kinds that can be recognised at a size."""
-    least = {"clock": CLOCK_PX, "sign": SIGN_PX}
-    return tuple(kind.name for kind in KINDS.values() if max(kind.legible_px, least.get(kind.name, 0)) <= size_px)
+    return tuple(kind.name for kind in KINDS.values() if kind.legible_px <= size_px)
 
 
 @cache
@@ -201,26 +183,25 @@ def colors_of(kind: str) -> tuple[str, ...]:
     return tuple(color for color in COLORS if kind not in ("clock", "sign") or color not in ("white", "grey"))
 
 
-def small(rng: np.random.Generator, limits: Limits, kind: str, color: str) -> Thing:
+def small(rng: Generator, limits: Limits, kind: str, color: str) -> Thing:
     """Returns a thing of the size that questions ask about, with a text or a time where it has one."""
-    least = {"clock": CLOCK_PX, "sign": SIGN_PX}.get(kind, 0)
-    low = max(limits.small_px[0], KINDS[kind].legible_px, least)
+    low = max(limits.small_px[0], KINDS[kind].legible_px)
     return _made(rng, kind, color, int(rng.integers(low, limits.small_px[1] + 1)))
 
 
-def sign_text(rng: np.random.Generator) -> str:
+def sign_text(rng: Generator) -> str:
     """Returns a letter and two digits, or two letters and a digit."""
     shape = (LETTERS, DIGITS, DIGITS) if rng.random() < 0.5 else (LETTERS, LETTERS, DIGITS)
     return "".join(pick(rng, letters) for letters in shape)
 
 
-def clock_minutes(rng: np.random.Generator) -> int:
+def clock_minutes(rng: Generator) -> int:
     """Returns a time that a clock may show, in minutes past twelve."""
     return TIME_STEP_MINUTES * int(rng.integers(12 * 60 // TIME_STEP_MINUTES))
 
 
 def look_alikes(
-    rng: np.random.Generator, limits: Limits, kind: str, color: str, number: int, reserved: Collection[Trait]
+    rng: Generator, limits: Limits, kind: str, color: str, number: int, reserved: Collection[Trait]
 ) -> list[Thing]:
     """Returns small things that share the kind or the colour, never both, with something asked about.
 
@@ -246,7 +227,7 @@ def look_alikes(
     return found
 
 
-def filler(rng: np.random.Generator, limits: Limits, reserved: Collection[Trait]) -> Thing | None:
+def filler(rng: Generator, limits: Limits, reserved: Collection[Trait]) -> Thing | None:
     """Returns a thing that nobody asks about, small or large; None where the chosen traits are reserved."""
     kind = pick(rng, limits.kinds)
     colors = colors_of(kind)
@@ -265,7 +246,7 @@ def is_reserved(kind: str, color: str, reserved: Collection[Trait]) -> bool:
     return any(trait in reserved for trait in ((kind, color), (kind, None), (None, color)))
 
 
-def _made(rng: np.random.Generator, kind: str, color: str, size_px: int) -> Thing:
+def _made(rng: Generator, kind: str, color: str, size_px: int) -> Thing:
     if kind == "sign":
         return Thing(kind=kind, color=color, size_px=size_px, text=sign_text(rng))
     if kind == "clock":

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
-import numpy as np
+from numpy.random import Generator
 
 from vlm_envs.content.random_choice import pick, pick_several
+from vlm_envs.content.scenes.asked import Question, Template, choice, number_key
 from vlm_envs.content.scenes.brush import DIGITS, FRAME, LETTERS
 from vlm_envs.content.scenes.scene import (
     CLOCK_PX,
@@ -26,6 +27,7 @@ from vlm_envs.content.scenes.scene import (
     small,
 )
 from vlm_envs.content.scenes.scene_kinds import HOLDER_KINDS, KINDS
+from vlm_envs.content.seeded import exact
 from vlm_envs.responses.answers import AnswerKey, AnswerKind
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -55,24 +57,14 @@ def clock_time(minutes: int) -> str:
     return f"{minutes // 60 or 12}:{minutes % 60:02d}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Question:
-    """A question about a scene.
+SceneQuestion = Question[int]
+"""A question whose evidence is the indices of things."""
 
-    Attributes:
-        text: What is asked, options not included.
-        key: The answer.
-        evidence: Indices of the things that the answer rests on.
-        facts: True sentences from which the answer follows.
-    """
-
-    text: str
-    key: AnswerKey
-    evidence: tuple[int, ...]
-    facts: str
+Ask = Callable[[Generator, Scene], SceneQuestion | None]
+"""Draws the wording and the options; None where the things lie so that it cannot be asked."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True)
 class QuestionDraft:
     """A question before its scene is there.
 
@@ -84,27 +76,26 @@ class QuestionDraft:
     """
 
     things: tuple[Thing, ...]
-    reserved: frozenset[Trait]
-    ask: Callable[[np.random.Generator, Scene], Question | None]
+    reserved: Collection[Trait]
+    ask: Ask
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QuestionTemplate:
-    """A way to ask.
+Drafter = Callable[[Generator, Limits], QuestionDraft]
+
+
+@dataclass(frozen=True)
+class QuestionTemplate(Template):
+    """A way to ask about scenes.
 
     Attributes:
-        name: What reports call it.
-        kind: Of its keys.
         chance: What the best constant answer scores, by construction.
         draft: Draws what is asked about, and the answer where places do not decide it.
         least_px: Least of the largest small size at which it can be asked.
         ratio: Least ratio of the largest to the least small size.
     """
 
-    name: str
-    kind: AnswerKind
     chance: float
-    draft: Callable[[np.random.Generator, Limits], QuestionDraft]
+    draft: Drafter
     least_px: int = 12
     ratio: float = 1.0
 
@@ -113,207 +104,191 @@ class QuestionTemplate:
         return small_px[1] >= self.least_px and small_px[1] >= self.ratio * small_px[0]
 
 
-def choice(rng: np.random.Generator, question: str, right: str, wrong: Sequence[str]) -> AnswerKey:
-    """Returns the key of a choice whose options are in random order.
-
-    Args:
-        rng: The source of chance.
-        question: For the key.
-        right: The right option.
-        wrong: The others, all different.
-    """
-    options = [right, *wrong]
-    order = rng.permutation(len(options))
-    shown = tuple(options[index] for index in order)
-    letter = string.ascii_uppercase[shown.index(right)]
-    return AnswerKey(kind="choice", answers=(letter,), options=shown, question=question)
+def draft_of(things: Iterable[Thing], ask: Ask) -> QuestionDraft:
+    """Returns a draft of things of which no further one may share both kind and color."""
+    needed = tuple(things)
+    return QuestionDraft(needed, {(thing.kind, thing.color) for thing in needed}, ask)
 
 
-def exact(question: str, *answers: str) -> AnswerKey:
-    """Returns the key of an answer that is compared as a text."""
-    return AnswerKey(kind="exact", answers=answers, question=question)
+Key = Callable[[Generator, str], AnswerKey]
+"""Makes the key of a question."""
+
+
+def _is(*answers: str) -> Key:
+    return lambda rng, text: exact(text, *answers)
+
+
+def _one_of(right: str, wrong: Sequence[str]) -> Key:
+    return lambda rng, text: choice(rng, text, right, wrong)
+
+
+def _worded(key: Key, evidence: Iterable[int], facts: str, *texts: str) -> Ask:
+    """Returns what asks in one of several wordings, wherever things lie."""
+    return lambda rng, scene: Question(key(rng, pick(rng, texts)), tuple(evidence), facts)
+
+
+def _any_kind(rng: Generator, limits: Limits) -> str:
+    return pick_several(rng, limits.plain_kinds, 1)[0]
+
+
+def _any_color(rng: Generator, kind: str) -> str:
+    return pick_several(rng, colors_of(kind), 1)[0]
 
 
 _NUM_LOOK_ALIKES = 4
 _NUM_OPTIONS = 4
 
 
-def _presence(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
-    kind = pick_several(rng, limits.plain_kinds, 1)[0]
-    color = pick_several(rng, colors_of(kind), 1)[0]
-    reserved: frozenset[Trait] = frozenset(((kind, color),))
+def _presence(rng: Generator, limits: Limits) -> QuestionDraft:
+    kind = _any_kind(rng, limits)
+    color = _any_color(rng, kind)
+    reserved = {(kind, color)}
     there = bool(rng.random() < 0.5)
     things = look_alikes(rng, limits, kind, color, _NUM_LOOK_ALIKES, reserved)
     if there:  # In place of a look-alike, so that numbers tell nothing.
         things[0] = small(rng, limits, kind, color)
-
-    def ask(rng: np.random.Generator, scene: Scene) -> Question:
-        name = f"{color} {kind}"
-        text = pick(
-            rng,
-            (
-                f"Is there {a(name)} anywhere in the picture?",
-                f"Can {a(name)} be seen in the picture?",
-                f"Does the picture show {a(name)}?",
-            ),
-        )
-        return Question(
-            text=text,
-            key=exact(text, "yes" if there else "no"),
-            evidence=(0,) if there else (),
-            facts=there_are(int(there), kind, color),
-        )
-
-    return QuestionDraft(things=tuple(things), reserved=reserved, ask=ask)
+    name = a(f"{color} {kind}")
+    ask = _worded(
+        _is("yes" if there else "no"),
+        (0,) if there else (),
+        there_are(int(there), kind, color),
+        f"Is there {name} anywhere in the picture?",
+        f"Can {name} be seen in the picture?",
+        f"Does the picture show {name}?",
+    )
+    return QuestionDraft(tuple(things), reserved, ask)
 
 
-def _which_is_there(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
+def _which_is_there(rng: Generator, limits: Limits) -> QuestionDraft:
     kinds = pick_several(rng, limits.plain_kinds, _NUM_OPTIONS)
-    traits = [(kind, pick_several(rng, colors_of(kind), 1)[0]) for kind in kinds]
-    reserved: frozenset[Trait] = frozenset(traits)
+    traits = [(kind, _any_color(rng, kind)) for kind in kinds]
+    reserved = set(traits)
     things = [small(rng, limits, *traits[0])]
     for kind, color in traits[1:]:  # Each absent thing has one of its kind there.
         things += look_alikes(rng, limits, kind, color, 1, reserved)
-
-    def ask(rng: np.random.Generator, scene: Scene) -> Question:
-        text = pick(rng, ("Which of these things is in the picture?", "One of these is in the picture. Which?"))
-        there, *absent = (f"{color} {kind}" for kind, color in traits)
-        key = choice(rng, text, a(there), [a(name) for name in absent])
-        return Question(text=text, key=key, evidence=(0,), facts=there_are(1, *traits[0]))
-
-    return QuestionDraft(things=tuple(things), reserved=reserved, ask=ask)
+    there, *absent = (a(f"{color} {kind}") for kind, color in traits)
+    ask = _worded(
+        _one_of(there, absent),
+        (0,),
+        there_are(1, *traits[0]),
+        "Which of these things is in the picture?",
+        "One of these is in the picture. Which?",
+    )
+    return QuestionDraft(tuple(things), reserved, ask)
 
 
 _NUM_WRONG = 3
 
 
-def _color(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], QuestionDraft]:
-    def draft(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
-        kind = pick_several(rng, limits.plain_kinds, 1)[0]
+def _color(answered_by: AnswerKind) -> Drafter:
+    def draft(rng: Generator, limits: Limits) -> QuestionDraft:
+        kind = _any_kind(rng, limits)
         color, *others = pick_several(rng, colors_of(kind), 1 + _NUM_WRONG)
-        reserved: frozenset[Trait] = frozenset(((kind, None),))
+        reserved = {(kind, None)}
         others_there = [thing for other in others for thing in look_alikes(rng, limits, kind, other, 2, reserved)[:1]]
-        things = (small(rng, limits, kind, color), *others_there)
-
-        def ask(rng: np.random.Generator, scene: Scene) -> Question:
-            text = pick(rng, (f"What colour is the {kind}?", f"Which colour does the only {kind} in the picture have?"))
-            key = choice(rng, text, color, others) if answered_by == "choice" else exact(text, *_spellings(color))
-            return Question(text=text, key=key, evidence=(0,), facts=f"The {kind} is {color}.")
-
-        return QuestionDraft(things=things, reserved=reserved, ask=ask)
+        spellings = (color, "gray") if color == "grey" else (color,)
+        ask = _worded(
+            _one_of(color, others) if answered_by == "choice" else _is(*spellings),
+            (0,),
+            f"The {kind} is {color}.",
+            f"What colour is the {kind}?",
+            f"Which colour does the only {kind} in the picture have?",
+        )
+        return QuestionDraft((small(rng, limits, kind, color), *others_there), reserved, ask)
 
     return draft
 
 
 def _shown(
-    kind: str,
-    field: str,
-    draw_four: Callable[[np.random.Generator], list[Any]],
-    ask: Callable[[np.random.Generator, str, Any, list[Any]], Question],
-) -> Callable[[np.random.Generator, Limits], QuestionDraft]:
+    kind: str, field: str, draw_four: Callable[[Generator], list[Any]], ask: Callable[[str, Any, list[Any]], Ask]
+) -> Drafter:
     """Returns a way to draft a question about what the first of three signs or clocks shows, of four values drawn."""
 
-    def draft(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
+    def draft(rng: Generator, limits: Limits) -> QuestionDraft:
         colors = pick_several(rng, colors_of(kind), 3)
         right, *wrong = draw_four(rng)
         things = tuple(
             replace(small(rng, limits, kind, color), **{field: value})
             for color, value in zip(colors, (right, *wrong[:2]), strict=True)
         )
-        reserved = frozenset((thing.kind, thing.color) for thing in things)
-        return QuestionDraft(
-            things=things, reserved=reserved, ask=lambda rng, scene: ask(rng, things[0].name, right, wrong)
-        )
+        return draft_of(things, ask(things[0].name, right, wrong))
 
     return draft
 
 
-def _text(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], QuestionDraft]:
-    def ask(rng: np.random.Generator, name: str, right: str, wrong: list[str]) -> Question:
-        text = pick(rng, (f"What is written on the {name}?", f"What does the {name} say?"))
-        key = choice(rng, text, right, wrong) if answered_by == "choice" else exact(text, right)
-        return Question(text=text, key=key, evidence=(0,), facts=f'The {name} says "{right}".')
+def _text(answered_by: AnswerKind) -> Drafter:
+    def ask(name: str, right: str, wrong: list[str]) -> Ask:
+        key = _one_of(right, wrong) if answered_by == "choice" else _is(right)
+        texts = f"What is written on the {name}?", f"What does the {name} say?"
+        return _worded(key, (0,), f'The {name} says "{right}".', *texts)
 
     return _shown("sign", "text", _four_texts, ask)
 
 
-def _time(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], QuestionDraft]:
-    def ask(rng: np.random.Generator, name: str, right: int, wrong: list[int]) -> Question:
+def _time(answered_by: AnswerKind) -> Drafter:
+    def ask(name: str, right: int, wrong: list[int]) -> Ask:
         time = clock_time(right)
-        text = pick(rng, (f"What time does the {name} show?", f"What time is it by the {name}?"))
-        if answered_by == "choice":
-            key = choice(rng, text, time, [clock_time(minutes) for minutes in wrong])
-        else:
-            text = f"{text} Answer in hours and minutes with a colon between them."
-            key = exact(text, time, *([f"0{time}"] if len(time) == 4 else []))
-        return Question(text=text, key=key, evidence=(0,), facts=f"The {name} shows {time}.")
+        texts = [f"What time does the {name} show?", f"What time is it by the {name}?"]
+        key = _one_of(time, [clock_time(minutes) for minutes in wrong])
+        if answered_by == "exact":
+            texts = [f"{text} Answer in hours and minutes with a colon between them." for text in texts]
+            key = _is(time, *([f"0{time}"] if len(time) == 4 else []))
+        return _worded(key, (0,), f"The {name} shows {time}.", *texts)
 
     return _shown("clock", "minutes", _four_times, ask)
 
 
-def _four_texts(rng: np.random.Generator) -> list[str]:
+def _four_texts(rng: Generator) -> list[str]:
     """Returns four texts, of which any differs from two others in one place: none stands out without the picture."""
     pattern = (LETTERS, DIGITS, DIGITS) if rng.random() < 0.5 else (LETTERS, LETTERS, DIGITS)
     pairs = [pick_several(rng, letters, 2) for letters in pattern]
     fixed = int(rng.integers(len(pairs)))
     pairs[fixed] = [pairs[fixed][0]]
-    texts = ["".join((first, second, third)) for first in pairs[0] for second in pairs[1] for third in pairs[2]]
-    return [texts[index] for index in rng.permutation(len(texts))]
+    texts = ["".join(letters) for letters in product(*pairs)]
+    return pick_several(rng, texts, len(texts))
 
 
-def _four_times(rng: np.random.Generator) -> list[int]:
+def _four_times(rng: Generator) -> list[int]:
     """Returns four times, of which any shares its hour or its minutes with two others."""
     hours = rng.permutation(12)[:2]
     quarters = rng.permutation(60 // TIME_STEP_MINUTES)[:2] * TIME_STEP_MINUTES
     times = [60 * int(hour) + int(minutes) for hour in hours for minutes in quarters]
-    return [times[index] for index in rng.permutation(len(times))]
-
-
-def _spellings(color: str) -> tuple[str, ...]:
-    return (color, "gray") if color == "grey" else (color,)
+    return pick_several(rng, times, len(times))
 
 
 MAX_COUNT = 5
 
 
-def _of_a_color(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
-    kind = pick_several(rng, limits.plain_kinds, 1)[0]
-    color = pick_several(rng, colors_of(kind), 1)[0]
-    reserved: frozenset[Trait] = frozenset(((kind, color),))
+def _of_a_color(rng: Generator, limits: Limits) -> QuestionDraft:
+    kind = _any_kind(rng, limits)
+    color = _any_color(rng, kind)
+    reserved = {(kind, color)}
     number = int(rng.integers(MAX_COUNT + 1))
     counted = [small(rng, limits, kind, color) for _ in range(number)]
     others = look_alikes(rng, limits, kind, color, int(rng.integers(2, 5)), reserved)
-
-    def ask(rng: np.random.Generator, scene: Scene) -> Question:
-        names = several(kind, color)
-        text = pick(rng, (f"How many {names} are there in the picture?", f"How many {names} does the picture show?"))
-        return _counted(text, number, there_are(number, kind, color))
-
-    return QuestionDraft(things=(*counted, *others), reserved=reserved, ask=ask)
+    names = several(kind, color)
+    texts = f"How many {names} are there in the picture?", f"How many {names} does the picture show?"
+    ask = _worded(_counts(number), range(number), there_are(number, kind, color), *texts)
+    return QuestionDraft((*counted, *others), reserved, ask)
 
 
-def _of_a_kind(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
-    kind = pick_several(rng, limits.plain_kinds, 1)[0]
-    reserved: frozenset[Trait] = frozenset(((kind, None),))
+def _of_a_kind(rng: Generator, limits: Limits) -> QuestionDraft:
+    kind = _any_kind(rng, limits)
+    reserved = {(kind, None)}
     number = int(rng.integers(MAX_COUNT + 1))
-    counted = [small(rng, limits, kind, pick_several(rng, colors_of(kind), 1)[0]) for _ in range(number)]
-
-    def ask(rng: np.random.Generator, scene: Scene) -> Question:
-        text = pick(
-            rng,
-            (
-                f"How many {several(kind)} of any colour are there in the picture?",
-                f"Whatever their colours, how many {several(kind)} does the picture show?",
-            ),
-        )
-        return _counted(text, number, there_are(number, kind))
-
-    return QuestionDraft(things=tuple(counted), reserved=reserved, ask=ask)
+    counted = [small(rng, limits, kind, _any_color(rng, kind)) for _ in range(number)]
+    ask = _worded(
+        _counts(number),
+        range(number),
+        there_are(number, kind),
+        f"How many {several(kind)} of any colour are there in the picture?",
+        f"Whatever their colours, how many {several(kind)} does the picture show?",
+    )
+    return QuestionDraft(tuple(counted), reserved, ask)
 
 
-def _counted(text: str, number: int, facts: str) -> Question:
-    key = AnswerKey(kind="number", answers=(str(number),), question=text)
-    return Question(text=text, key=key, evidence=tuple(range(number)), facts=facts)
+def _counts(number: int) -> Key:
+    return lambda rng, text: number_key(text, number)
 
 
 HOLDER_RATIO = 2.6
@@ -332,7 +307,7 @@ def relation(scene: Scene, first: int, second: int) -> tuple[str, str]:
 
     Returns:
         `left`, `right` or nothing, and `above`, `below` or nothing. A word stands for a gap between the boxes, along
-        its axis, of at least a fiftieth of the picture's longer side and 6 pixels.
+        its axis, of at least a fiftieth of the image's longer side and 6 pixels.
     """
     one, other = scene.box(first), scene.box(second)
     gap = max(6.0, max(scene.width, scene.height) / 50)
@@ -341,98 +316,83 @@ def relation(scene: Scene, first: int, second: int) -> tuple[str, str]:
     return across, upright
 
 
-def _pair(
-    ask: Callable[[np.random.Generator, Scene, str, str], Question | None],
-) -> Callable[[np.random.Generator, Limits], QuestionDraft]:
-    """Returns a way to draft a question about two things, each the only one of its kind and colour."""
+def _pair(ask: Callable[[Generator, str, str, str, str], SceneQuestion | None]) -> Drafter:
+    """Returns a way to draft a question about two things, each the only one of its kind and color.
 
-    def draft(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
+    Args:
+        ask: Given a generator, the names of both things, and their relation (`left`, `right`, or nothing; `above`,
+            `below`, or nothing).
+    """
+
+    def draft(rng: Generator, limits: Limits) -> QuestionDraft:
         # Kites are above mugs and boats beside them wherever one looks; pairs of one place tell nothing.
-        first = pick_several(rng, limits.plain_kinds, 1)[0]
+        first = _any_kind(rng, limits)
         alike = [kind for kind in limits.plain_kinds if KINDS[kind].place == KINDS[first].place and kind != first]
-        kinds = [first, pick_several(rng, alike, 1)[0] if alike else first]
-        kinds = [kinds[index] for index in rng.permutation(2)]
+        kinds = pick_several(rng, [first, pick_several(rng, alike, 1)[0] if alike else first], 2)
         colors = pick_several(rng, colors_of(kinds[0]), 2)
         one, other = (small(rng, limits, kind, color) for kind, color in zip(kinds, colors, strict=True))
-        return QuestionDraft(
-            things=(one, other),
-            reserved=frozenset(((one.kind, one.color), (other.kind, other.color))),
-            ask=lambda rng, scene: ask(rng, scene, one.name, other.name),
-        )
+        return draft_of((one, other), lambda rng, scene: ask(rng, one.name, other.name, *relation(scene, 0, 1)))
 
     return draft
 
 
-def _side(rng: np.random.Generator, scene: Scene, one: str, other: str) -> Question | None:
-    across, _ = relation(scene, 0, 1)
+def _side(rng: Generator, one: str, other: str, across: str, upright: str) -> SceneQuestion | None:
     if not across:
         return None
     text = pick(rng, (f"On which side of the {other} is the {one}?", f"Where is the {one}, as seen from the {other}?"))
-    sides = {"left": "to the left", "right": "to the right"}
-    key = choice(rng, text, sides.pop(across), list(sides.values()))
-    return Question(text=text, key=key, evidence=(0, 1), facts=f"The {one} is to the {across} of the {other}.")
+    opposite = "right" if across == "left" else "left"
+    key = choice(rng, text, f"to the {across}", [f"to the {opposite}"])
+    return Question(key, (0, 1), f"The {one} is to the {across} of the {other}.")
 
 
-def _height(rng: np.random.Generator, scene: Scene, one: str, other: str) -> Question | None:
-    _, upright = relation(scene, 0, 1)
+def _height(rng: Generator, one: str, other: str, across: str, upright: str) -> SceneQuestion | None:
     if not upright:
         return None
     text = f"Compared with the {other}, where in the height of the picture is the {one}?"
     words = {"above": "further up", "below": "further down"}
     key = choice(rng, text, words.pop(upright), list(words.values()))
-    return Question(text=text, key=key, evidence=(0, 1), facts=f"The {one} is {upright} the {other}.")
+    return Question(key, (0, 1), f"The {one} is {upright} the {other}.")
 
 
-def _direction(rng: np.random.Generator, scene: Scene, one: str, other: str) -> Question | None:
-    across, upright = relation(scene, 0, 1)
+def _direction(rng: Generator, one: str, other: str, across: str, upright: str) -> SceneQuestion | None:
     if not across or not upright:
         return None
-    text = pick(
-        rng,
-        (
-            f"In which direction from the {other} is the {one}?",
-            f"Relative to the {other}, where in the picture is the {one}?",
-        ),
+    texts = (
+        f"In which direction from the {other} is the {one}?",
+        f"Relative to the {other}, where in the picture is the {one}?",
     )
-    options = [
-        _diagonal(*words) for words in (("left", "above"), ("right", "above"), ("left", "below"), ("right", "below"))
-    ]
-    options.remove(right := _diagonal(across, upright))
-    key = choice(rng, text, right, options)
+    options = [f"{words[0]} and to the {words[1]}" for words in product(("above", "below"), ("left", "right"))]
+    options.remove(right := f"{upright} and to the {across}")
+    key = choice(rng, pick(rng, texts), right, options)
     facts = f"The {one} is to the {across} of the {other}. The {one} is {upright} the {other}."
-    return Question(text=text, key=key, evidence=(0, 1), facts=facts)
+    return Question(key, (0, 1), facts)
 
 
-def _claim(rng: np.random.Generator, scene: Scene, one: str, other: str) -> Question | None:
-    across, upright = relation(scene, 0, 1)
+def _claim(rng: Generator, one: str, other: str, across: str, upright: str) -> SceneQuestion | None:
     true = across if rng.random() < 0.5 else upright
     if not true:
         return None
     claim = pick(rng, (("left", "right") if true == across else ("above", "below")))
     words = {"left": "to the left of", "right": "to the right of", "above": "above", "below": "below"}
     text = f"Is the {one} {words[claim]} the {other} in the picture?"
-    facts = f"The {one} is {words[true]} the {other}."
-    return Question(text=text, key=exact(text, "yes" if claim == true else "no"), evidence=(0, 1), facts=facts)
+    key = exact(text, "yes" if claim == true else "no")
+    return Question(key, (0, 1), f"The {one} is {words[true]} the {other}.")
 
 
-def _diagonal(across: str, upright: str) -> str:
-    return f"{upright} and to the {across}"
-
-
-def _contents(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
+def _contents(rng: Generator, limits: Limits) -> QuestionDraft:
     kinds = pick_several(rng, limits.plain_kinds, 1 + _NUM_ELSEWHERE)
-    inner, *elsewhere = (small(rng, limits, kind, pick_several(rng, colors_of(kind), 1)[0]) for kind in kinds)
+    inner, *elsewhere = (small(rng, limits, kind, _any_color(rng, kind)) for kind in kinds)
     holder_kind = pick_several(rng, HOLDER_KINDS, 1)[0]
     size_px = max(KINDS[holder_kind].legible_px, math.ceil(HOLDER_RATIO * inner.size_px))
-    holder = Thing(kind=holder_kind, color=pick_several(rng, colors_of(holder_kind), 1)[0], size_px=size_px)
-    things = (holder, replace(inner, inside=0), *elsewhere)
-
-    def ask(rng: np.random.Generator, scene: Scene) -> Question:
-        text = pick(rng, (f"What lies in the {holder.name}?", f"Which thing is inside the {holder.name}?"))
-        key = choice(rng, text, a(inner.name), [a(thing.name) for thing in elsewhere])
-        return Question(text=text, key=key, evidence=(1, 0), facts=f"In the {holder.name} lies {a(inner.name)}.")
-
-    return QuestionDraft(things=things, reserved=frozenset((thing.kind, thing.color) for thing in things), ask=ask)
+    holder = Thing(kind=holder_kind, color=_any_color(rng, holder_kind), size_px=size_px)
+    ask = _worded(
+        _one_of(a(inner.name), [a(thing.name) for thing in elsewhere]),
+        (1, 0),
+        f"In the {holder.name} lies {a(inner.name)}.",
+        f"What lies in the {holder.name}?",
+        f"Which thing is inside the {holder.name}?",
+    )
+    return draft_of((holder, replace(inner, inside=0), *elsewhere), ask)
 
 
 _MAX_COMPARED = 4
@@ -440,35 +400,29 @@ _HEIGHT_RATIO = 1.4
 _LEAST_SEEN_RATIO = 1.3
 
 
-def _more(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
+def _more(rng: Generator, limits: Limits) -> QuestionDraft:
     kinds = pick_several(rng, limits.plain_kinds, 2)
-    colors = [pick_several(rng, colors_of(kind), 1)[0] for kind in kinds]
-    traits: tuple[Trait, ...] = tuple(zip(kinds, colors, strict=True))
+    traits = [(kind, _any_color(rng, kind)) for kind in kinds]
     more = int(rng.integers(3))  # The first, the second, or neither.
     if more == 2:
         numbers = [int(rng.integers(1, _MAX_COMPARED + 1))] * 2
     else:
-        fewer = int(rng.integers(_MAX_COMPARED))
-        numbers = [fewer, fewer]
-        numbers[more] = int(rng.integers(fewer + 1, _MAX_COMPARED + 1))
-    things = [
-        small(rng, limits, kind, color)
-        for kind, color, number in zip(kinds, colors, numbers, strict=True)
-        for _ in range(number)
-    ]
-
-    def ask(rng: np.random.Generator, scene: Scene) -> Question:
-        text = pick(rng, ("Of which are there more in the picture?", "Which does the picture show more of?"))
-        options = [several(kind, color) for kind, color in zip(kinds, colors, strict=True)]
-        options.append("neither, there are as many of both")
-        key = choice(rng, text, options.pop(more), options)
-        facts = [there_are(number, kind, color) for kind, color, number in zip(kinds, colors, numbers, strict=True)]
-        return Question(text=text, key=key, evidence=tuple(range(len(things))), facts=" ".join(facts))
-
-    return QuestionDraft(things=tuple(things), reserved=frozenset(traits), ask=ask)
+        numbers = [int(rng.integers(_MAX_COMPARED))] * 2
+        numbers[more] = int(rng.integers(numbers[more] + 1, _MAX_COMPARED + 1))
+    counted = list(zip(traits, numbers, strict=True))
+    things = tuple(small(rng, limits, *trait) for trait, number in counted for _ in range(number))
+    options = [*(several(*trait) for trait in traits), "neither, there are as many of both"]
+    ask = _worded(
+        _one_of(options.pop(more), options),
+        range(len(things)),
+        " ".join(there_are(number, *trait) for trait, number in counted),
+        "Of which are there more in the picture?",
+        "Which does the picture show more of?",
+    )
+    return QuestionDraft(things, set(traits), ask)
 
 
-def _taller(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
+def _taller(rng: Generator, limits: Limits) -> QuestionDraft:
     high = limits.small_px[1]
     # Kinds as high as their frames: of flat ones one would know without looking.
     upright = [
@@ -480,26 +434,28 @@ def _taller(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
     colors = pick_several(rng, colors_of(kinds[0]), 2)
     low = max(limits.small_px[0], *(KINDS[kind].legible_px for kind in kinds))
     short = int(rng.integers(low, int(high / _HEIGHT_RATIO) + 1))
-    tall = int(rng.integers(int(np.ceil(short * _HEIGHT_RATIO)), high + 1))
-    sizes = (tall, short)
+    tall = int(rng.integers(math.ceil(short * _HEIGHT_RATIO), high + 1))
     things = tuple(
         replace(small(rng, limits, kind, color), size_px=size)
-        for kind, color, size in zip(kinds, colors, sizes, strict=True)
+        for kind, color, size in zip(kinds, colors, (tall, short), strict=True)
+    )
+    first, second = (thing.name for thing in things)
+    word = _worded(
+        _one_of(f"the {first}", [f"the {second}"]),
+        (0, 1),
+        f"The {first} is taller than the {second}.",
+        "Which of the two is taller in the picture?",
+        "Which of these takes up more of the height?",
     )
 
-    def ask(rng: np.random.Generator, scene: Scene) -> Question | None:
+    def ask(rng: Generator, scene: Scene) -> SceneQuestion | None:
         heights = [scene.box(index).y2 - scene.box(index).y1 for index in (0, 1)]
-        if heights[0] < _LEAST_SEEN_RATIO * heights[1]:
-            return None
-        text = pick(rng, ("Which of the two is taller in the picture?", "Which of these takes up more of the height?"))
-        first, second = (thing.name for thing in things)
-        key = choice(rng, text, f"the {first}", [f"the {second}"])
-        return Question(text=text, key=key, evidence=(0, 1), facts=f"The {first} is taller than the {second}.")
+        return None if heights[0] < _LEAST_SEEN_RATIO * heights[1] else word(rng, scene)
 
-    return QuestionDraft(things=things, reserved=frozenset((thing.kind, thing.color) for thing in things), ask=ask)
+    return draft_of(things, ask)
 
 
-def _same_time(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
+def _same_time(rng: Generator, limits: Limits) -> QuestionDraft:
     colors = pick_several(rng, colors_of("clock"), 2)
     minutes = [clock_minutes(rng)] * 2
     same = bool(rng.random() < 0.5)
@@ -508,57 +464,45 @@ def _same_time(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
     things = tuple(
         replace(small(rng, limits, "clock", color), minutes=shown) for color, shown in zip(colors, minutes, strict=True)
     )
-
-    def ask(rng: np.random.Generator, scene: Scene) -> Question:
-        first, second = (thing.name for thing in things)
-        text = pick(
-            rng,
-            (
-                f"Do the {first} and the {second} show the same time?",
-                f"Is it the same time by the {first} as by the {second}?",
-            ),
-        )
-        times = [f"The {thing.name} shows {clock_time(thing.minutes)}." for thing in things]
-        return Question(text=text, key=exact(text, "yes" if same else "no"), evidence=(0, 1), facts=" ".join(times))
-
-    return QuestionDraft(things=things, reserved=frozenset((thing.kind, thing.color) for thing in things), ask=ask)
+    first, second = (thing.name for thing in things)
+    ask = _worded(
+        _is("yes" if same else "no"),
+        (0, 1),
+        " ".join(f"The {thing.name} shows {clock_time(thing.minutes)}." for thing in things),
+        f"Do the {first} and the {second} show the same time?",
+        f"Is it the same time by the {first} as by the {second}?",
+    )
+    return draft_of(things, ask)
 
 
 TEMPLATES: Mapping[str, tuple[QuestionTemplate, ...]] = {
     "existence": (
-        QuestionTemplate(name="presence", kind="exact", chance=0.5, draft=_presence),
-        QuestionTemplate(name="which_is_there", kind="choice", chance=0.25, draft=_which_is_there),
+        QuestionTemplate("presence", "exact", 0.5, _presence),
+        QuestionTemplate("which_is_there", "choice", 0.25, _which_is_there),
     ),
     "attribute": (
-        QuestionTemplate(name="colour_choice", kind="choice", chance=0.25, draft=_color("choice")),
-        QuestionTemplate(name="colour", kind="exact", chance=1 / 11, draft=_color("exact")),
-        QuestionTemplate(name="text_choice", kind="choice", chance=0.25, draft=_text("choice"), least_px=SIGN_PX),
-        QuestionTemplate(name="text", kind="exact", chance=0.0, draft=_text("exact"), least_px=SIGN_PX),
-        QuestionTemplate(name="time_choice", kind="choice", chance=0.25, draft=_time("choice"), least_px=CLOCK_PX),
-        QuestionTemplate(name="time", kind="exact", chance=1 / 48, draft=_time("exact"), least_px=CLOCK_PX),
+        QuestionTemplate("colour_choice", "choice", 0.25, _color("choice")),
+        QuestionTemplate("colour", "exact", 1 / 11, _color("exact")),
+        QuestionTemplate("text_choice", "choice", 0.25, _text("choice"), least_px=SIGN_PX),
+        QuestionTemplate("text", "exact", 0.0, _text("exact"), least_px=SIGN_PX),
+        QuestionTemplate("time_choice", "choice", 0.25, _time("choice"), least_px=CLOCK_PX),
+        QuestionTemplate("time", "exact", 1 / 48, _time("exact"), least_px=CLOCK_PX),
     ),
     "relation": (
-        QuestionTemplate(name="side", kind="choice", chance=0.5, draft=_pair(_side)),
-        QuestionTemplate(name="height", kind="choice", chance=0.5, draft=_pair(_height)),
-        QuestionTemplate(name="direction", kind="choice", chance=0.25, draft=_pair(_direction)),
-        QuestionTemplate(name="claim", kind="exact", chance=0.5, draft=_pair(_claim)),
-        QuestionTemplate(name="contents", kind="choice", chance=0.25, draft=_contents),
+        QuestionTemplate("side", "choice", 0.5, _pair(_side)),
+        QuestionTemplate("height", "choice", 0.5, _pair(_height)),
+        QuestionTemplate("direction", "choice", 0.25, _pair(_direction)),
+        QuestionTemplate("claim", "exact", 0.5, _pair(_claim)),
+        QuestionTemplate("contents", "choice", 0.25, _contents),
     ),
     "count": (
-        QuestionTemplate(name="count", kind="number", chance=1 / (MAX_COUNT + 1), draft=_of_a_color),
-        QuestionTemplate(name="count_of_kind", kind="number", chance=1 / (MAX_COUNT + 1), draft=_of_a_kind),
+        QuestionTemplate("count", "number", 1 / (MAX_COUNT + 1), _of_a_color),
+        QuestionTemplate("count_of_kind", "number", 1 / (MAX_COUNT + 1), _of_a_kind),
     ),
     "comparison": (
-        QuestionTemplate(name="more", kind="choice", chance=1 / 3, draft=_more),
-        QuestionTemplate(
-            name="taller",
-            kind="choice",
-            chance=0.5,
-            draft=_taller,
-            least_px=18,
-            ratio=_HEIGHT_RATIO,
-        ),
-        QuestionTemplate(name="same_time", kind="exact", chance=0.5, draft=_same_time, least_px=CLOCK_PX),
+        QuestionTemplate("more", "choice", 1 / 3, _more),
+        QuestionTemplate("taller", "choice", 0.5, _taller, least_px=18, ratio=_HEIGHT_RATIO),
+        QuestionTemplate("same_time", "exact", 0.5, _same_time, least_px=CLOCK_PX),
     ),
 }
 """Ways to ask, by the category of their questions."""

@@ -10,7 +10,7 @@ from PIL import Image
 
 from vlm_envs.content.scenes.scene import Scene
 from vlm_envs.content.scenes.settings import SETTINGS
-from vlm_envs.content.scenes.settings.setting import Stroke, draw_strokes
+from vlm_envs.content.scenes.settings.setting import Scenery, Stroke, draw_strokes
 from vlm_envs.content.scenes.sprites import sprite
 from vlm_envs.tools.coordinates import PixelRectangle
 from vlm_envs.tools.data_files import BoundedCache
@@ -26,9 +26,9 @@ _STROKES_SEED = 1
 _PLAN_SEED = 0
 
 
-def scenery_plan(setting: str, width: int, height: int, seed: int) -> object:
+def scenery_plan(setting: str, width: int, height: int, seed: int) -> Scenery:
     """Returns the outline of a setting's scenery, the same at every call."""
-    return SETTINGS[setting].plan(width, height, np.random.default_rng((_PLAN_SEED, seed)))
+    return SETTINGS[setting](width, height, np.random.default_rng((_PLAN_SEED, seed)))
 
 
 def render_region(scene: Scene, region: PixelRectangle) -> npt.NDArray[np.uint8]:
@@ -95,21 +95,15 @@ def _picture(scene: Scene) -> Picture:
 
 def _scenery(scene: Scene) -> list[Stroke]:
     plan = scenery_plan(scene.setting, scene.width, scene.height, scene.scenery_seed)
-    return list(SETTINGS[scene.setting].strokes(plan, np.random.default_rng((_STROKES_SEED, scene.scenery_seed))))
+    return list(plan.strokes(np.random.default_rng((_STROKES_SEED, scene.scenery_seed))))
 
 
 def _drawn(scene: Scene, strokes: list[Stroke], region: PixelRectangle) -> npt.NDArray[np.uint8]:
     plan = scenery_plan(scene.setting, scene.width, scene.height, scene.scenery_seed)
-    canvas = Image.fromarray(SETTINGS[scene.setting].ground(plan, region))
+    canvas = Image.fromarray(plan.ground(region))
     draw_strokes(canvas, strokes, region)
     for thing in scene.things:
-        frame = thing.frame
-        if (
-            frame.left < region.right
-            and frame.right > region.left
-            and frame.top < region.bottom
-            and frame.bottom > region.top
-        ):
+        if thing.frame.overlap(region):
             image = sprite(thing.appearance)
-            canvas.paste(image, (frame.left - region.left, frame.top - region.top), image)
+            canvas.paste(image, (thing.x - region.left, thing.y - region.top), image)
     return np.asarray(canvas)

@@ -10,21 +10,31 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 import numpy as np
+from numpy.random import Generator
 
 from vlm_envs.content.random_choice import pick
+from vlm_envs.content.scenes.asked import (
+    Asked,
+    DrawnSource,
+    bounded_range,
+    draw_asked,
+    known_names,
+    question_names,
+    templates_named,
+)
 from vlm_envs.content.scenes.brush import FRAME
 from vlm_envs.content.scenes.scene import Scene, Thing, filler, limits
 from vlm_envs.content.scenes.scene_kinds import KINDS
-from vlm_envs.content.scenes.scene_questions import CATEGORIES, TEMPLATES, Question, QuestionDraft, QuestionTemplate
+from vlm_envs.content.scenes.scene_questions import CATEGORIES, TEMPLATES, QuestionDraft, QuestionTemplate
 from vlm_envs.content.scenes.scene_rendering import SceneImageRef, scenery_plan
 from vlm_envs.content.scenes.settings import SETTINGS
 from vlm_envs.content.scenes.settings.setting import Zone
 from vlm_envs.content.scenes.sprites import frame_size
-from vlm_envs.content.seeded import digest_of, draw_sample, find_asked
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.sample import Evidence, Sample
 from vlm_envs.splits import split_of
-from vlm_envs.validation import as_names, require_choice, require_positive, require_range
+from vlm_envs.tools.coordinates import PixelRectangle
+from vlm_envs.validation import require_positive
 
 _GAP_PX = 3
 """Free pixels between things."""
@@ -49,7 +59,7 @@ class Placement:
     height: int
     zones: Sequence[Zone]
     things: list[Thing] = field(default_factory=list)
-    _taken: list[tuple[int, int, int, int]] = field(default_factory=list)
+    _taken: list[PixelRectangle] = field(default_factory=list)
     _clipped: list[Zone] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -65,23 +75,22 @@ class Placement:
             for zone in self.zones
         ]
 
-    def add(self, rng: np.random.Generator, thing: Thing) -> bool:
+    def add(self, rng: Generator, thing: Thing) -> bool:
         """Places a thing; False if there is no room. One that lies in another goes into it, whatever the zone."""
         placed = self._within(rng, thing) if thing.inside >= 0 else self._free(rng, thing)
         if placed is None:
             return False
-        frame = placed.frame
         self.things.append(placed)
-        self._taken.append((frame.left, frame.top, frame.right, frame.bottom))
+        self._taken.append(placed.frame)
         return True
 
     @property
     def is_full(self) -> bool:
         """Whether things cover as much of the picture as they may."""
-        covered = sum((right - left) * (bottom - top) for left, top, right, bottom in self._taken)
+        covered = sum(frame.width * frame.height for frame in self._taken)
         return covered > _MAX_SHARE * self.width * self.height
 
-    def _free(self, rng: np.random.Generator, thing: Thing) -> Thing | None:
+    def _free(self, rng: Generator, thing: Thing) -> Thing | None:
         width, height = frame_size(thing.kind, thing.size_px)
         place = KINDS[thing.kind].place
         fitting = [
@@ -102,12 +111,12 @@ class Placement:
         return None
 
     def _is_free(self, left: int, top: int, right: int, bottom: int) -> bool:
-        for other_left, other_top, other_right, other_bottom in self._taken:
-            if left < other_right and other_left < right and top < other_bottom and other_top < bottom:
-                return False
-        return True
+        return not any(
+            left < other.right and other.left < right and top < other.bottom and other.top < bottom
+            for other in self._taken
+        )
 
-    def _within(self, rng: np.random.Generator, thing: Thing) -> Thing | None:
+    def _within(self, rng: Generator, thing: Thing) -> Thing | None:
         """Returns a thing inside its holder, made smaller only by the caller."""
         holder = self.things[thing.inside]
         holds = KINDS[holder.kind].holds
@@ -125,9 +134,6 @@ class Placement:
 KINDS_OF_ANSWERS = ("choice", "exact", "number")
 """Kinds of keys that questions about scenes have."""
 
-_QUESTIONS = tuple(f"{category}:{template.name}" for category in CATEGORIES for template in TEMPLATES[category])
-"""Names of single questions."""
-
 MIN_SIDE_PX, MAX_SIDE_PX = 96, 8192
 """Least side in which a question's things find room; largest that tools accept."""
 
@@ -137,17 +143,10 @@ MIN_TARGET_PX = 8
 _SHAPES = (1.0, 4 / 3, 3 / 2)
 """Longer side by shorter one, where sides are drawn from a range."""
 
-_MAX_DRAFTS = 16
 _MAX_SCENES_A_DRAFT = 24
 
-_ID = re.compile(
-    r"scene:side=(\d{1,5})-(\d{1,5}),target=(\d{1,4})-(\d{1,4}),things=(\d{1,4})"
-    r",ask=([a-z_:+]{1,400}),key=([a-z+]{1,80}),in=([a-z+]{1,80}):(\d{1,19})"
-)
-_EXAMPLE = "scene:side=2000-8000,target=8-40,things=40,ask=existence+count,key=exact+number,in=street+desk:123"
 
-
-class SceneSource:
+class SceneSource(DrawnSource[Scene]):
     """Questions about generated scenes, with exact answers, boxes and masks. Its arguments are part of every id.
 
     Args:
@@ -169,6 +168,12 @@ class SceneSource:
     """
 
     name = "scene"
+    id_pattern = re.compile(
+        r"scene:side=(\d{1,5})-(\d{1,5}),target=(\d{1,4})-(\d{1,4}),things=(\d{1,4})"
+        r",ask=([a-z_:+]{1,400}),key=([a-z+]{1,80}),in=([a-z+]{1,80}):(\d{1,19})"
+    )
+    example = "scene:side=2000-8000,target=8-40,things=40,ask=existence+count,key=exact+number,in=street+desk:123"
+    remedy = "Use larger pictures, smaller targets or fewer categories."
 
     def __init__(
         self,
@@ -184,7 +189,7 @@ class SceneSource:
         self.target_px = bounded_range("target_px", target_px, MIN_TARGET_PX, self.side_px[0] // 4)
         self.max_objects = max_objects
         require_positive("max_objects", max_objects)
-        self.categories = known_names("categories", categories, CATEGORIES + _QUESTIONS)
+        self.categories = known_names("categories", categories, question_names(TEMPLATES))
         self.kinds = known_names("kinds", kinds, KINDS_OF_ANSWERS)
         self.settings = known_names("settings", settings, tuple(SETTINGS))
         if silent := [category for category in self.categories if not self.templates(category)]:
@@ -195,11 +200,10 @@ class SceneSource:
 
     def templates(self, category: str) -> tuple[QuestionTemplate, ...]:
         """Returns the ways to ask a question of a category, or the single one that is named behind it."""
-        category, _, name = category.partition(":")
         return tuple(
             template
-            for template in TEMPLATES[category]
-            if name in ("", template.name) and template.kind in self.kinds and template.can_be_asked(self.target_px)
+            for template in templates_named(TEMPLATES, category)
+            if template.kind in self.kinds and template.can_be_asked(self.target_px)
         )
 
     def sample_id(self, seed: int) -> str:
@@ -211,119 +215,70 @@ class SceneSource:
         )
         return f"{self.name}:side={sides},target={targets},things={self.max_objects},{names}:{seed}"
 
-    def draw(self, rng: np.random.Generator, split: str) -> Sample:
-        """Returns a sample of a split; nothing is rendered.
+    @classmethod
+    def of_arguments(cls, arguments: Sequence[str]) -> SceneSource:
+        """Returns the source of the arguments in an id."""
+        low, high, least, largest, number = map(int, arguments[:5])
+        categories, kinds, settings = (names.split("+") for names in arguments[5:])
+        return cls(
+            side_px=(low, high),
+            target_px=(least, largest),
+            max_objects=number,
+            categories=categories,
+            kinds=kinds,
+            settings=settings,
+        )
 
-        Args:
-            rng: The only source of chance.
-            split: `"train"`, `"val"` or `"test"`; a scene with its question belongs to one, by a hash of its content.
+    def asked(self, seed: int) -> Asked[Scene] | None:
+        """Returns what a seed asks; None where no scene was found for what it wants."""
+        rng = np.random.default_rng(seed)
+        size = _size(self, rng)
+        category = pick(rng, self.categories)
+        template = pick(rng, self.templates(category))
+        bounds = limits(self.target_px, min(size))
+        return draw_asked(
+            rng,
+            category,
+            lambda: template.draft(rng, bounds),
+            lambda draft: _scene(self, rng, size, draft),
+            _MAX_SCENES_A_DRAFT,
+        )
 
-        Raises:
-            GenerationError: If no sample of the split was found, which no settings are known to lead to.
-        """
-        return draw_sample(self, _asked, rng, split, remedy="Use larger pictures, smaller targets or fewer categories.")
+    def sample(self, asked: Asked[Scene], sample_id: str) -> Sample:
+        """Returns what is asked as a sample, with boxes and points of the evidence."""
+        scene = asked.shown
+        evidence = (
+            Evidence(label=scene.things[index].name, box=scene.box(index), point=scene.point(index))
+            for index in asked.question.evidence
+        )
+        return asked.sample(sample_id, (SceneImageRef(scene),), evidence)
+
+    def find(self, sample_id: str) -> Sample:
+        """Returns the sample of an id, whichever source of scenes drew it; raises `LevelError` where none did."""
+        return find_sample(sample_id)
 
     def split_of(self, sample_id: str) -> str:
         """Returns the split of an id, by a hash of what it shows and asks; raises as `find`."""
         return split_of(self.find(sample_id).digest.encode())
 
-    def find(self, sample_id: str) -> Sample:
-        """Returns the sample of an id, whichever source of scenes drew it.
 
-        Raises:
-            LevelError: If the id is none of a scene.
-        """
-        return find_sample(sample_id)
+find_sample = functools.lru_cache(maxsize=64)(SceneSource.found)
+"""Returns the sample of an id that a `SceneSource` gave; raises `LevelError` where none did."""
 
 
-@functools.lru_cache(maxsize=64)
-def find_sample(sample_id: str) -> Sample:
-    """Returns the sample of an id that a `SceneSource` gave, of whatever settings.
-
-    Raises:
-        LevelError: If the id is none of a scene.
-    """
-    asked = find_asked(sample_id, _ID, _source_of, _asked, what=SceneSource.name, example=_EXAMPLE)
-    return asked.sample(sample_id)
-
-
-def _source_of(arguments: tuple[str, ...]) -> SceneSource:
-    """Returns the source of the arguments in an id."""
-    low, high, least, largest, number = map(int, arguments[:5])
-    categories, kinds, settings = (names.split("+") for names in arguments[5:])
-    return SceneSource(
-        side_px=(low, high),
-        target_px=(least, largest),
-        max_objects=number,
-        categories=categories,
-        kinds=kinds,
-        settings=settings,
-    )
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """A scene and a question about it."""
-
-    scene: Scene
-    question: Question
-    category: str
-
-    @property
-    def digest(self) -> str:
-        """Hash of the scene, the question and its options."""
-        return digest_of(self.scene.digest, self.question.text, self.question.key.options)
-
-    def sample(self, sample_id: str) -> Sample:
-        """Returns the sample. Boxes and points of the evidence are worked out here: they cost more than the rest."""
-        scene, question = self.scene, self.question
-        return Sample(
-            sample_id=sample_id,
-            question=question.text,
-            key=question.key,
-            category=self.category,
-            digest=self.digest,
-            images=(SceneImageRef(scene),),
-            evidence=tuple(
-                Evidence(label=scene.things[index].name, box=scene.box(index), point=scene.point(index))
-                for index in question.evidence
-            ),
-            facts=question.facts,
-        )
-
-
-def _asked(source: SceneSource, seed: int) -> _Asked | None:
-    """Returns what a seed asks; None where no scene was found for what it wants."""
-    rng = np.random.default_rng(seed)
-    width, height = _size(source, rng)
-    category = pick(rng, source.categories)
-    templates = source.templates(category)
-    template = pick(rng, templates)
-    bounds = limits(source.target_px, min(width, height))
-    for _ in range(_MAX_DRAFTS):
-        draft = template.draft(rng, bounds)
-        # The answer is kept while scenes are tried: rarer answers must not be those that find room.
-        for _ in range(_MAX_SCENES_A_DRAFT):
-            scene = _scene(source, rng, (width, height), draft)
-            question = draft.ask(rng, scene) if scene is not None else None
-            if scene is not None and question is not None:
-                return _Asked(scene, question, category.partition(":")[0])
-    return None
-
-
-def _size(source: SceneSource, rng: np.random.Generator) -> tuple[int, int]:
+def _size(source: SceneSource, rng: Generator) -> tuple[int, int]:
     low, high = source.side_px
     longer = int(rng.integers(low, high + 1))
     shorter = longer if low == high else max(low, round(longer / pick(rng, _SHAPES)))
     return (longer, shorter) if low == high or rng.random() < 0.7 else (shorter, longer)
 
 
-def _scene(source: SceneSource, rng: np.random.Generator, size: tuple[int, int], draft: QuestionDraft) -> Scene | None:
+def _scene(source: SceneSource, rng: Generator, size: tuple[int, int], draft: QuestionDraft) -> Scene | None:
     """Returns a scene with what a draft needs and other things; None where something did not find room."""
     width, height = size
     setting = pick(rng, source.settings)
     scenery_seed = int(rng.integers(2**32))
-    zones = SETTINGS[setting].zones(scenery_plan(setting, width, height, scenery_seed))
+    zones = scenery_plan(setting, width, height, scenery_seed).zones()
     placement = Placement(width, height, zones)
     if not all(placement.add(rng, thing) for thing in draft.things):
         return None
@@ -335,21 +290,3 @@ def _scene(source: SceneSource, rng: np.random.Generator, size: tuple[int, int],
         if other is not None:
             placement.add(rng, other)
     return Scene(width=width, height=height, setting=setting, scenery_seed=scenery_seed, things=tuple(placement.things))
-
-
-def bounded_range(what: str, value: tuple[int, int] | int, least: int, largest: int) -> tuple[int, int]:
-    """Returns the least and the largest of a range inside another, or of one number; raises `ConfigError`."""
-    low, high = (require_positive(what, number) for number in require_range(what, value))
-    if not least <= low <= high <= largest:
-        raise ConfigError(f"{what} must be a range within {least} to {largest}; got {low} to {high}.")
-    return low, high
-
-
-def known_names(what: str, names: Iterable[str], known: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns names that an argument lists, each known and there once; raises `ConfigError`."""
-    chosen = as_names(names)
-    for name in chosen:
-        require_choice(what, name, known)
-    if not chosen or len(set(chosen)) != len(chosen):
-        raise ConfigError(f"{what} must hold at least one of {', '.join(known)}, each once; got {chosen!r}.")
-    return chosen

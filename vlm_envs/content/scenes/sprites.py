@@ -12,7 +12,7 @@ from PIL import Image
 
 from vlm_envs.content.colors import CHALK, COLORS, INK
 from vlm_envs.content.scenes.brush import FRAME, Brush, outlined
-from vlm_envs.content.scenes.scene_kinds import KINDS, ThingStyle
+from vlm_envs.content.scenes.scene_kinds import KINDS
 
 Mask = npt.NDArray[np.bool_]
 
@@ -22,7 +22,7 @@ _DRAWN_PX = 256
 _MAX_ENLARGEMENT = 16
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Appearance:
     """All that decides a thing's pixels.
 
@@ -63,8 +63,8 @@ def sprite(appearance: Appearance) -> Image.Image:
     times = _enlargement(appearance.size_px)
     outline = _outline_px(appearance.size_px) * times
     brush = Brush(width * times, height * times, (max(width, height) * times - 2 * outline) / FRAME, outline)
-    style = ThingStyle(color=COLORS[appearance.color], text=appearance.text, minutes=appearance.minutes)
-    KINDS[appearance.kind].paint(brush, style)
+    color, kind = COLORS[appearance.color], KINDS[appearance.kind]
+    kind.paint(brush, color, text=appearance.text, minutes=appearance.minutes)
     canvas = outlined(brush.canvas, round(outline), CHALK if appearance.color == "black" else INK)
     if appearance.mirrored:
         canvas = canvas.transpose(Image.Transpose.FLIP_LEFT_RIGHT)

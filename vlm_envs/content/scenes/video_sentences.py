@@ -20,12 +20,11 @@ form, or of something no clip knows of, has no truth value; one about a known th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from vlm_envs.content.colors import COLORS
 from vlm_envs.content.scenes.scene_labels import named_things
-from vlm_envs.content.scenes.scene_questions import several
 from vlm_envs.content.scenes.videos import Clip
 
 MAX_SENTENCE_CHARS = 400
@@ -40,19 +39,13 @@ _ANCHORS = re.compile(
     r"|\b(?:in|from|at|between)? ?frames? [0-9]{1,4}(?: ?(?:to|and|until|-|through) ?(?:frame )?[0-9]{1,4})?"
 )
 _WORDS = re.compile(r"[a-z0-9]+")
-_PLACE = re.compile(r"(.+?) is (?:to the )?(left of|right of|above|below) (.+)")
-_QUARTER = re.compile(r"(.+?) is in the ((?:upper|lower) (?:left|right)) quarter(?: of the (?:picture|frame|image))?")
-_THERE = re.compile(r"there (?:is|are) (no|an?|one|two|three|four|five|six|seven|eight|[0-8]) (.+)")
-_CROSSES = re.compile(r"(.+?) cross(?:es|ed) (.+)")
-_MOVES = re.compile(r"(.+?) move[sd](?: (?:to the )?(left|right|up|down)(?:wards)?)?")
-_RESTS = re.compile(r"(.+?) (?:stands still|rests|does not move|stays where it is)")
 _LINE = re.compile(r"(?:the |a )?(?:(\w+) )?line")
 _COUNTS = {word: n for n, words in enumerate(("no 0", "a an one 1", "two 2", "three 3", "four 4", "five 5", "six 6",
     "seven 7", "eight 8")) for word in words.split()}  # fmt: skip
 _STEPS = {"left": (0, -1), "right": (0, 1), "up": (1, -1), "down": (1, 1)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Happening:
     """A true sentence about a stretch of a clip.
 
@@ -107,20 +100,6 @@ def happenings(clip: Clip) -> tuple[Happening, ...]:
     return tuple(found)
 
 
-def frame_sentences(clip: Clip, frame: int) -> Iterator[str]:
-    """Yields true sentences about a frame: on which side of the line things are, and how many of each kind."""
-    names = ("left of", "right of") if clip.line_upright else ("above", "below")
-    kinds = [mover.thing.kind for mover in clip.movers]
-    for index, mover in enumerate(clip.movers):
-        if not clip.is_clear(index, frame):
-            continue
-        side = names[0] if clip.side(index, frame) < 0 else names[1]
-        yield f"The {mover.thing.name} is {'to the ' if clip.line_upright else ''}{side} the {clip.line_color} line."
-    for kind in dict.fromkeys(kinds):
-        count = kinds.count(kind)
-        yield f"There is one {kind}." if count == 1 else f"There are {_word(count)} {several(kind)}."
-
-
 def stretch(clip: Clip, first: int, last: int) -> str:
     """Returns a stretch as sentences say it, such as `from 1.5 to 2.0 seconds`."""
     return f"from {clip.time_s(first):.1f} to {clip.time_s(last):.1f} seconds"
@@ -144,10 +123,6 @@ def quarter_of(clip: Clip, index: int, frame: int) -> str | None:
 
 def _happening(clip: Clip, text: str, first: int, last: int) -> Happening:
     return Happening(f"{text} {stretch(clip, first, last)}.", first, last)
-
-
-def _word(count: int) -> str:
-    return next(word for word, number in _COUNTS.items() if number == count and word.isalpha())
 
 
 def _single(clip: Clip, words: str) -> int | bool | None:
@@ -238,10 +213,13 @@ def _has_moved(clip: Clip, index: int, frames: range, way: str) -> bool:
 
 
 _FORMS: tuple[tuple[re.Pattern[str], Callable[[Clip, re.Match[str], range], bool | None]], ...] = (
-    (_PLACE, _is_placed),
-    (_QUARTER, _is_in_quarter),
-    (_THERE, _are_there),
-    (_CROSSES, _has_crossed),
-    (_RESTS, _rests),
-    (_MOVES, _moves),
+    (re.compile(r"(.+?) is (?:to the )?(left of|right of|above|below) (.+)"), _is_placed),
+    (
+        re.compile(r"(.+?) is in the ((?:upper|lower) (?:left|right)) quarter(?: of the (?:picture|frame|image))?"),
+        _is_in_quarter,
+    ),
+    (re.compile(r"there (?:is|are) (no|an?|one|two|three|four|five|six|seven|eight|[0-8]) (.+)"), _are_there),
+    (re.compile(r"(.+?) cross(?:es|ed) (.+)"), _has_crossed),
+    (re.compile(r"(.+?) (?:stands still|rests|does not move|stays where it is)"), _rests),
+    (re.compile(r"(.+?) move[sd](?: (?:to the )?(left|right|up|down)(?:wards)?)?"), _moves),
 )

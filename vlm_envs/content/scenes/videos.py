@@ -36,7 +36,7 @@ LINE_HALF_PX = 2
 """A line is drawn this far to both sides of its middle, with an outline of one pixel."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Mover:
     """A thing that rests, moves in a straight line, and rests again.
 
@@ -65,7 +65,7 @@ class Mover:
         return x + (self.to[0] - x) * done // span, y + (self.to[1] - y) * done // span
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Clip:
     """A video's description.
 
@@ -90,6 +90,11 @@ class Clip:
     line_upright: bool
     line_at: int
     movers: tuple[Mover, ...]
+
+    @property
+    def axis(self) -> int:
+        """Along which things cross the line: 0 for an upright line, 1 for a level one."""
+        return 0 if self.line_upright else 1
 
     @property
     def digest(self) -> str:
@@ -125,13 +130,12 @@ class Clip:
 
     def side(self, index: int, frame: int) -> int:
         """Returns -1 where a mover's middle is left of or above the line's, 1 where it is right of or below it."""
-        return 1 if self.middle(index, frame)[0 if self.line_upright else 1] > self.line_at + 0.25 else -1
+        return 1 if self.middle(index, frame)[self.axis] > self.line_at + 0.25 else -1
 
     def is_clear(self, index: int, frame: int) -> bool:
         """Returns whether a mover's frame of pixels does not touch the line."""
-        axis = 0 if self.line_upright else 1
-        start = self.movers[index].place(frame)[axis]
-        stop = start + self.movers[index].thing.size[axis]
+        start = self.movers[index].place(frame)[self.axis]
+        stop = start + self.movers[index].thing.size[self.axis]
         return stop <= self.line_at - LINE_HALF_PX or start > self.line_at + LINE_HALF_PX
 
     def crossing(self, index: int) -> int | None:

@@ -6,12 +6,14 @@ import base64
 import binascii
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
-from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.dataset_rows import broken, cell
+from vlm_envs.errors import ConfigError, EngineUnavailableError
+from vlm_envs.requirements import install_command
 from vlm_envs.tools.data_files import MAX_FILE_BYTES, BoundedCache, FileRoot, decode_image, image_size
 from vlm_envs.tools.pictures import Picture
 from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind, quoted
@@ -88,7 +90,7 @@ class TableImage:
 @functools.lru_cache(maxsize=4)
 def _table_bytes(image: TableImage) -> bytes:
     try:
-        value = cell(_root(image.folder), image.name, group=image.group, place=image.place, column=image.column)
+        value = _cell(image)
     except ConfigError as error:
         raise ToolError(ToolErrorKind.UNREADABLE_FILE, str(error)) from error
     content = image_content(value)
@@ -100,20 +102,72 @@ def _table_bytes(image: TableImage) -> bytes:
     return content
 
 
-def table_image(root: FileRoot, name: str, group: int, place: int, column: str, content: str | bytes) -> TableImage:
-    """Returns a reference to a cell of a table, so that the image need not be kept."""
-    encoded = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
-    digest = hashlib.blake2b(encoded, digest_size=16).hexdigest()
-    return TableImage(folder=root.folder, name=name, group=group, place=place, column=column, digest=digest)
+def _cell(image: TableImage) -> Any:
+    with opened_table(_root(image.folder).opened(image.name), image.name) as table:
+        index = image.place
+        for batch in table.iter_batches(batch_size=_BATCH_ROWS, row_groups=[image.group], columns=[image.column]):
+            if index < batch.num_rows:
+                return batch.column(0)[index].as_py()
+            index -= batch.num_rows
+    raise ConfigError(
+        f"{image.name} has no row {image.place} in its row group {image.group}. It has changed; open the dataset again."
+    )
 
 
-def with_table_images(root: FileRoot, name: str, group: int, place: int, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of a table's row, with references for cells that hold the bytes of one image."""
-    contents = {column: (value, image_content(value)) for column, value in fields.items()}
-    return {
-        column: table_image(root, name, group, place, column, content) if isinstance(content, bytes) else value
-        for column, (value, content) in contents.items()
-    }
+@contextmanager
+def opened_table(source: AbstractContextManager[BinaryIO], name: str) -> Iterator[Any]:
+    """Opens a table as `pyarrow.parquet.ParquetFile`.
+
+    Args:
+        source: Its file, as `FileRoot.opened` gives it.
+        name: What messages call it.
+
+    Raises:
+        ConfigError: If it is missing or not parquet.
+        EngineUnavailableError: If pyarrow is not installed.
+    """
+    try:
+        pyarrow, parquet = (importlib.import_module(module) for module in ("pyarrow", "pyarrow.parquet"))
+    except ImportError as error:
+        raise EngineUnavailableError(
+            f"Reading {name} needs pyarrow, which cannot be imported ({error}). Install it: "
+            f"{install_command('parquet')}; or write the table as JSON lines."
+        ) from error
+    try:
+        with source as file:
+            yield parquet.ParquetFile(file)
+    except (pyarrow.ArrowException, ToolError) as error:
+        raise ConfigError(f"{name} cannot be read: {error}") from error
+
+
+_BATCH_ROWS = 16
+"""Rows decoded at a time: the images of a whole row group can exceed the memory."""
+
+
+def table_rows(root: FileRoot, name: str, *, base64_columns: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """Yields the fields of each row of a table; raises as `opened_table`.
+
+    Images come as `TableImage`, so that they need not be kept: cells with the bytes of one image, and in
+    `base64_columns` with text, too.
+    """
+    with opened_table(root.opened(name), name) as table:
+        for group in range(table.num_row_groups):
+            batches = table.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group])
+            for place, fields in enumerate(row for batch in batches for row in batch.to_pylist()):
+                for column, value in fields.items():
+                    content = image_content(value)
+                    if isinstance(content, str) and content and column in base64_columns:
+                        content = content.encode("utf-8", "surrogatepass")
+                    if isinstance(content, bytes):
+                        fields[column] = TableImage(
+                            folder=root.folder,
+                            name=name,
+                            group=group,
+                            place=place,
+                            column=column,
+                            digest=hashlib.blake2b(content, digest_size=16).hexdigest(),
+                        )
+                yield fields
 
 
 IMAGE_COLUMNS = ("image", "images", "image_path")
@@ -132,23 +186,6 @@ def row_images(fields: Mapping[str, Any], content: Callable[[Any], Any] | None =
         if value is not None and images not in ([""], found):
             found += images
     return found
-
-
-def row_image(fields: Mapping[str, Any], where: str) -> Any:
-    """Returns the only image of a row, as `image_content` returns it; None where it has none.
-
-    Raises:
-        BrokenRowError: If there are several, or it is no text, bytes, or image of a table.
-    """
-    images = row_images(fields)
-    given = {column: fields[column] for column in IMAGE_COLUMNS if fields.get(column) not in (None, [])}
-    if len(images) > 1:
-        raise broken(where, "one image", list(given.values()))
-    image = images[0] if images else None
-    is_blank = isinstance(image, str) and not image.strip()
-    if given and (is_blank or not isinstance(image, str | bytes | TableImage)):
-        raise broken(where, f"the name or bytes of an image as {next(iter(given))!r}", next(iter(given.values())))
-    return image
 
 
 def image_content(value: Any) -> Any:

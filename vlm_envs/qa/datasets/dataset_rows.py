@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import csv
 import difflib
-import functools
-import importlib
 import io
 import json
 import math
 import re
 import string
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
-from typing import Any, BinaryIO, TypeGuard, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
 
-from vlm_envs.errors import ConfigError, EngineUnavailableError
-from vlm_envs.requirements import install_command
+from vlm_envs.errors import ConfigError
+from vlm_envs.qa.datasets.dataset_images import IMAGE_COLUMNS, TableImage, media_fault, row_images, table_rows
 from vlm_envs.responses.answers import AnswerKey, AnswerKind, normalise
 from vlm_envs.responses.numbers import read_number
 from vlm_envs.tools.data_files import FileRoot
@@ -27,7 +25,8 @@ from vlm_envs.tools.tool_errors import ToolError, quoted
 MAX_TABLE_BYTES = 4 * 1024**3
 """Largest file of questions that is read; one of GQA has over half a gigabyte."""
 
-LabelledBox = tuple[str, tuple[float, float, float, float]]
+Corners = tuple[float, float, float, float]
+LabelledBox = tuple[str, Corners]
 """What is in a box, and its x1, y1, x2, y2 in pixels of the original."""
 
 LabelledPoint = tuple[str, tuple[float, float]]
@@ -38,28 +37,204 @@ RowT = TypeVar("RowT")
 
 
 class BrokenRowError(ConfigError):
-    """A row of a user's file is not what its data set's rows are."""
+    """A row of a user's file does not have the layout of its dataset."""
 
 
-def broken(where: str, expected: str, came: object) -> BrokenRowError:
-    """Returns the error of a broken row."""
-    return BrokenRowError(f"{where}: expected {expected}; got {quoted(came)}. Correct the row or remove it.")
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a file, or an object within one.
+
+    Attributes:
+        fields: What it holds.
+        where: Its file and place, for messages.
+        number: Its number in the file, from 0.
+        file: Name of the file.
+        key: Names it among the rows of all files.
+    """
+
+    fields: Fields
+    where: str
+    number: int = 0
+    file: str = ""
+    key: str = ""
+
+    def fault(self, reason: object) -> NoReturn:
+        """Raises the error of a broken row."""
+        raise BrokenRowError(f"{self.where}: {str(reason).rstrip('.')}. Correct the row or remove it.")
+
+    def broken(self, expected: str, came: object) -> NoReturn:
+        """Raises the error of a row that holds something else than expected."""
+        self.fault(f"expected {expected}; got {quoted(came)}")
+
+    def has(self, name: str) -> bool:
+        """Returns whether a field is there; tables fill missing ones with None."""
+        return self.fields.get(name) is not None
+
+    def get(self, name: str, *kinds: type) -> Any:
+        """Returns a field that is of one of a few types; no bool is an int."""
+        value = self.fields.get(name)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            self.broken(f"{' or '.join(_KINDS.get(kind, kind.__name__) for kind in kinds)} as {name!r}", value)
+        return value
+
+    def raw(self, name: str) -> str:
+        """Returns a field that is a text with something in it, as it is written."""
+        value = self.get(name, str)
+        if not value.strip():
+            self.broken(f"a text as {name!r}", value)
+        return str(value)
+
+    def text(self, name: str) -> str:
+        """Returns a field that is a text with something in it, without white space at its ends."""
+        return self.raw(name).strip()
+
+    def raw_texts(self, name: str, counts: Collection[int] = ()) -> tuple[str, ...]:
+        """Returns a field that is a list of texts, as they are written: one at least, or as many as may be."""
+        value = self.fields.get(name)
+        texts = value if isinstance(value, list | tuple) else ()
+        is_counted = len(texts) in counts if counts else bool(texts)
+        if not is_counted or not all(isinstance(text, str) and text.strip() for text in texts):
+            few = f"{' or '.join(map(str, counts))} " if 0 < len(counts) < 5 else ""
+            self.broken(f"a list of {few}texts as {name!r}", value)
+        return tuple(texts)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Returns a field that is a list of texts, at least one, without white space at their ends."""
+        return tuple(item.strip() for item in self.raw_texts(name))
+
+    def whole(self, name: str) -> int:
+        """Returns a field that is a whole number of at least 0."""
+        value = self.fields.get(name)
+        if type(value) is not int or value < 0:
+            self.broken(f"a whole number from 0 as {name!r}", value)
+        return value
+
+    def one_of(self, name: str, choices: Sequence[str]) -> str:
+        """Returns a field that is one of a few words; empty where it is missing."""
+        value = self.fields.get(name)
+        if value is not None and value not in choices:
+            self.broken(f"one of {', '.join(choices)} as {name!r}", value)
+        return value or ""
+
+    def item(self, value: object, name: str = "") -> Row:
+        """Returns an object within the row as a row of its own; `name` says which, for messages."""
+        return Row(json_object(value, where := f"{self.where}, {name}" if name else self.where), where)
+
+    def page_numbers(self, value: object, name: str) -> tuple[int, ...]:
+        """Returns a list of page numbers, counted from 1, each once."""
+        if not isinstance(value, list) or not all(type(page) is int and page >= 1 for page in value):
+            self.broken(f"a list of page numbers from 1 as {name!r}", value)
+        return tuple(dict.fromkeys(value))
+
+    def box(self, value: object, *, corners: bool) -> Corners:
+        """Returns a box as its corners, from x1, y1, x2, y2 or (without `corners`) x, y, width, height."""
+        if not isinstance(value, list | tuple) or len(value) != 4 or not all(map(is_coordinate, value)):
+            self.broken("a box of four numbers", value)
+        x, y, across, down = map(float, value)
+        return (x, y, across, down) if corners else (x, y, x + across, y + down)
+
+    def image(self) -> Any:
+        """Returns the only image of the row: its text, bytes, or `TableImage`; None where it has none."""
+        images = row_images(self.fields)
+        given = {column: self.fields[column] for column in IMAGE_COLUMNS if self.fields.get(column) not in (None, [])}
+        if len(images) > 1:
+            self.broken("one image", list(given.values()))
+        image = images[0] if images else None
+        is_blank = isinstance(image, str) and not image.strip()
+        if given and (is_blank or not isinstance(image, str | bytes | TableImage)):
+            self.broken(f"the name or bytes of an image as {next(iter(given))!r}", next(iter(given.values())))
+        return image
+
+    def check_media(self, prompt: str, answers: Iterable[str] = (), num_images: int = 1) -> None:
+        """Refuses media that would be lost; see `media_fault`."""
+        if fault := media_fault(self.fields, prompt, answers, num_images):
+            self.fault(fault)
+
+    def answer_texts(self) -> tuple[str, ...]:
+        """Returns the accepted answers, which are texts or numbers, as texts."""
+        value: Any = self.fields.get("answer")
+        answers = value if isinstance(value, list) else [value]
+        if not answers or not all(isinstance(answer, str | int | float) and plain_text(answer) for answer in answers):
+            self.broken("a text, a number, or a list of them as 'answer'", value)
+        return tuple(map(plain_text, answers))
+
+    def answer_key(
+        self,
+        kind: AnswerKind,
+        *answers: str,
+        question: str,
+        options: Sequence[str] = (),
+        tolerance: float | None = None,
+    ) -> AnswerKey:
+        """Returns a key; an answer that nothing could equal is the row's fault."""
+        try:
+            return AnswerKey(kind=kind, answers=answers, options=tuple(options), question=question, tolerance=tolerance)
+        except ConfigError as error:
+            raise BrokenRowError(f"{self.where}: {error}") from error
+
+    def option_texts(self) -> tuple[str, ...]:
+        """Returns the texts of the row's options without their letters; none where the row has none.
+
+        They are a list as `options` (or JSON of one, as a cell of a table holds it), or the fields `A`, `B` and so on
+        of `options` or of the row.
+        """
+        value: Any = self.fields.get("options")
+        if isinstance(value, str) and value.lstrip().startswith("["):
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError):
+                self.broken("a list of texts as 'options'", value)
+        if isinstance(value, dict) or value in (None, "", []):
+            value = self._lettered_columns(value or self.fields)
+        if not isinstance(value, list) or not all(isinstance(option, str | int | float) for option in value):
+            self.broken("a list of texts as 'options'", value)
+        texts = [plain_text(option) for option in value]
+        if len(texts) == 1 or len(texts) > len(string.ascii_uppercase) or not all(texts) or len({*texts}) < len(texts):
+            self.broken("2 to 26 different texts as 'options'", value)
+        return without_letters(texts) or tuple(texts)
+
+    def _lettered_columns(self, fields: Fields) -> list[Any]:
+        """Returns the values of the columns A, B and so on up to the last one that has a value."""
+        cells = [fields.get(letter) for letter in string.ascii_uppercase]
+        values = ["" if isinstance(cell, float) and math.isnan(cell) else cell for cell in cells]
+        count = max((index + 1 for index, value in enumerate(values) if value not in (None, "")), default=0)
+        if any(value in (None, "") for value in values[:count]):
+            self.broken(f"options in all columns from A to {string.ascii_uppercase[count - 1]}", values[:count])
+        return values[:count]
+
+    def choice_key(self, answer: str, options: Sequence[str], question: str) -> AnswerKey:
+        """Returns the key of a choice, whose answer is a letter, the text of an option, or both.
+
+        Lettered lines at the end of the question that repeat the options are removed from it.
+        """
+        asked, stated = split_question(question)
+        if len(stated) == len(options) and all(map(_is_same, stated, options)):
+            question = asked
+        letters = string.ascii_uppercase[: len(options)]
+        match = _LETTER.fullmatch(answer.upper())
+        if answer not in options and match and (match[1] in letters or not options):
+            return self.answer_key("choice", match[1], options=options, question=question)
+        tests: tuple[Callable[[str, str], bool], ...] = (
+            lambda letter, option: option == answer,
+            lambda letter, option: normalise(option) == normalise(answer),
+            lambda letter, option: _is_option(answer, letter, option),
+        )
+        for is_meant in tests:
+            if matching := [
+                letter for letter, option in zip(letters, options, strict=True) if is_meant(letter, option)
+            ]:
+                break
+        if len(matching) != 1:
+            self.broken(f"a letter from A to {letters[-1]} or the text of an option as 'answer'", answer)
+        return self.answer_key("choice", matching[0], options=options, question=question)
 
 
-def text(fields: Fields, name: str, where: str) -> str:
-    """Returns a field that is a text with something in it."""
-    value = fields.get(name)
-    if not isinstance(value, str) or not value.strip():
-        raise broken(where, f"a text as {name!r}", value)
-    return value.strip()
+_KINDS: dict[type, str] = {str: "a text", list: "a list", int: "a number", bool: "true or false"}
 
 
-def texts(fields: Fields, name: str, where: str) -> tuple[str, ...]:
-    """Returns a field that is a list of texts, at least one."""
-    value = fields.get(name)
-    if not _is_list(value) or not value or not all(isinstance(item, str) and item.strip() for item in value):
-        raise broken(where, f"a list of texts as {name!r}", value)
-    return tuple(item.strip() for item in value)
+def is_coordinate(value: object) -> bool:
+    """Returns whether a value is a number that may be a coordinate in pixels."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e9
 
 
 def plain_text(value: str | float) -> str:
@@ -69,60 +244,86 @@ def plain_text(value: str | float) -> str:
     return str(value).strip()
 
 
-def answer_texts(fields: Fields, where: str) -> tuple[str, ...]:
-    """Returns the accepted answers of a row, which are texts or numbers, as texts."""
-    value: Any = fields.get("answer")
-    answers = value if isinstance(value, list) else [value]
-    if not answers or not all(isinstance(answer, str | int | float) and plain_text(answer) for answer in answers):
-        raise broken(where, "a text, a number, or a list of them as 'answer'", value)
-    return tuple(map(plain_text, answers))
-
-
-def whole(fields: Fields, name: str, where: str) -> int:
-    """Returns a field that is a whole number of at least 0."""
-    value = fields.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise broken(where, f"a whole number from 0 as {name!r}", value)
-    return value
-
-
-def one_of(fields: Fields, name: str, choices: Sequence[str], where: str) -> str:
-    """Returns a field that is one of a few words; empty where it is missing."""
-    value = fields.get(name)
-    if value is not None and value not in choices:
-        raise broken(where, f"one of {', '.join(choices)} as {name!r}", value)
-    return "" if value is None else str(value)
-
-
-def box(value: object, where: str, *, corners: bool) -> tuple[float, float, float, float]:
-    """Returns a box as its corners, from four numbers: x1, y1, x2, y2, or (without `corners`) x, y, width, height."""
-    numbers: list[float] = []
-    if _is_list(value) and len(value) == 4:
-        numbers = [float(n) for n in value if isinstance(n, int | float) and not isinstance(n, bool) and abs(n) < 1e9]
-    if len(numbers) != 4:
-        raise broken(where, "a box of four numbers", value)
-    x, y, across, down = numbers
-    return (x, y, across, down) if corners else (x, y, x + across, y + down)
-
-
-def answer_key(
-    where: str,
-    kind: AnswerKind,
-    *answers: str,
-    question: str,
-    options: Sequence[str] = (),
-    tolerance: float | None = None,
-) -> AnswerKey:
-    """Returns a key; an answer that nothing could equal is the row's fault."""
-    try:
-        return AnswerKey(kind=kind, answers=answers, options=tuple(options), question=question, tolerance=tolerance)
-    except ConfigError as error:
-        raise BrokenRowError(f"{where}: {error}") from error
-
-
 def category(words: str) -> str:
     """Returns words as a category: lower case with underscores."""
     return re.sub(r"[^a-z0-9]+", "_", words.casefold()).strip("_") or "other"
+
+
+def read_rows(
+    rows: Iterable[Row | BrokenRowError], read: Callable[[Row], RowT | None]
+) -> Iterator[RowT | BrokenRowError]:
+    """Yields what is made of each row; in place of a broken row, what is wrong. None leaves a row out."""
+    for row in rows:
+        try:
+            made = row if isinstance(row, BrokenRowError) else read(row)
+        except BrokenRowError as error:
+            made = error
+        if made is not None:
+            yield made
+
+
+def rows_of(
+    root: FileRoot, file: str, *, under: str | None = None, base64_columns: Sequence[str] = ()
+) -> Iterator[Row | BrokenRowError]:
+    """Yields the rows of a file; in place of what is no row, what is wrong.
+
+    Args:
+        root: The folder.
+        file: Name of the file: `.jsonl` (one object per line, empty lines are left out), `.parquet`, `.csv` (UTF-8,
+            commas, a header), or `.json`.
+        under: Key of the list, where a `.json` file holds an object around it.
+        base64_columns: Columns of a table whose texts are images.
+
+    Raises:
+        ConfigError: If the file as a whole cannot be read.
+        EngineUnavailableError: If it is parquet and pyarrow is not installed.
+    """
+    values: Iterable[tuple[str, Any]]
+    if file.lower().endswith(".jsonl"):
+        values = numbered_lines(_lines(root, file))
+    elif file.lower().endswith(".csv"):
+        values = _numbered(_csv_rows(root, file))
+    elif file.lower().endswith(".parquet"):
+        values = _numbered(table_rows(root, file, base64_columns=base64_columns))
+    else:
+        values = _numbered(_json_list(root, file, under))
+    stem = file.rsplit(".", 1)[0]
+    for number, (place, value) in enumerate(values):
+        where = f"{file}, {place}"
+        try:
+            yield Row(json_object(value, where), where, number, file, f"{stem}/{number}")
+        except BrokenRowError as error:
+            yield error
+
+
+def _numbered(values: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    return ((f"row {number}", value) for number, value in enumerate(values, start=1))
+
+
+def numbered_lines(lines: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
+    """Yields the lines that are not empty, each with its place, such as `line 3`."""
+    return ((f"line {number}", line) for number, line in enumerate(lines, start=1) if line.strip())
+
+
+def json_object(value: object, where: str) -> Fields:
+    """Returns a JSON object, from its text or as it was read.
+
+    Raises:
+        BrokenRowError: If it is none.
+    """
+    came = value
+    if isinstance(value, bytes):
+        came = value[:60].decode("utf-8", "replace")
+        try:
+            value = came = json.loads(value)
+        except (ValueError, RecursionError):
+            value = None
+    row = Row({}, where)
+    if not isinstance(value, dict):
+        row.broken("a JSON object", came)
+    if None in value:
+        row.broken(f"{len(value) - 1} cells, as the header has", f"{value[None]} behind them")
+    return value
 
 
 def read_json_file(root: FileRoot, name: str) -> Any:
@@ -137,63 +338,14 @@ def read_json_file(root: FileRoot, name: str) -> Any:
         raise ConfigError(f"{name} cannot be read as JSON: {error}. Copy the data set again.") from error
 
 
-def each_row(
-    root: FileRoot, file: str, read: Callable[[Fields, str, int], RowT], *, under: str | None = None
-) -> Iterator[RowT | BrokenRowError]:
-    """Yields what is made of each row of a file; in place of a broken row, what is wrong.
-
-    Args:
-        root: The folder.
-        file: Name of the file: `.jsonl` (one object per line, empty lines are left out), `.parquet`, `.csv` (UTF-8,
-            commas, a header), or `.json`.
-        read: Makes something of a row's fields, its file and place, and its number from 0; may raise `BrokenRowError`.
-        under: Key of the list, where a `.json` file holds an object around it.
-
-    Raises:
-        ConfigError: If the file as a whole cannot be read.
-        EngineUnavailableError: If it is parquet and pyarrow is not installed.
-    """
-    for number, (where, fields) in enumerate(_raw_rows(root, file, under)):
-        yield row_or_error(functools.partial(_made, read, fields, where, number))
-
-
-def _made(read: Callable[[Fields, str, int], RowT], fields: Callable[[], Fields], where: str, number: int) -> RowT:
-    return read(fields(), where, number)
-
-
-def row_or_error(read: Callable[[], RowT]) -> RowT | BrokenRowError:
-    """Returns what is made of a row, or what is wrong with it."""
-    try:
-        return read()
-    except BrokenRowError as error:
-        return error
-
-
-def _raw_rows(root: FileRoot, file: str, under: str | None) -> Iterator[tuple[str, Callable[[], Fields]]]:
-    """Yields file and place of each row, and what reads it."""
-    if file.lower().endswith(".jsonl"):
-        for number, line in enumerate(_lines(root, file), start=1):
-            if line.strip():
-                where = f"{file}, line {number}"
-                yield where, functools.partial(_json_object, line, where)
-        return
-    values: Iterable[Any]
-    if is_csv := file.lower().endswith(".csv"):
-        values = _csv_rows(root, file)
-    elif file.lower().endswith(".parquet"):
-        values = (fields for _, _, fields in table_rows(root, file))
-    else:
-        values = _json_list(root, file, under)
-    for number, value in enumerate(values, start=1):
-        where = f"{file}, row {number}"
-        yield where, functools.partial(_cells if is_csv else objects, value, where)
-
-
-def _cells(row: Mapping[Any, Any], where: str) -> Fields:
-    """Returns a row of a CSV file; refuses one that has more cells than the header."""
-    if None in row:
-        raise broken(where, f"{len(row) - 1} cells, as the header has", f"{row[None]} behind them")
-    return row
+def _json_list(root: FileRoot, file: str, under: str | None) -> list[Any]:
+    values = read_json_file(root, file)
+    if under is not None:
+        values = values.get(under) if isinstance(values, dict) else None
+    if not isinstance(values, list):
+        expected = "a list of rows" if under is None else f"an object whose {under!r} is a list of rows"
+        Row({}, file).broken(expected, values)
+    return values
 
 
 def _csv_rows(root: FileRoot, name: str) -> Iterator[Any]:
@@ -201,63 +353,13 @@ def _csv_rows(root: FileRoot, name: str) -> Iterator[Any]:
     try:
         with root.opened(name) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as lines:
             table = csv.DictReader(lines, strict=True)
-            _require_commas(table.fieldnames or (), name)
+            header = table.fieldnames or ()
+            if len(header) == 1 and (";" in header[0] or "\t" in header[0]):
+                raise ConfigError(f"{name}: the header is one column {header[0]!r}. Save it with commas between them.")
             for row in table:
                 yield {column: value for column, value in row.items() if value}
     except (UnicodeDecodeError, csv.Error, ToolError) as error:
-        if "field limit" in str(error):
-            raise ConfigError(
-                f"{name} cannot be read as CSV: a cell has more than {csv.field_size_limit()} characters. Close its "
-                "quotes, or save the table as JSON lines."
-            ) from error
         raise ConfigError(f"{name} cannot be read as CSV: {error}. Save it as UTF-8 with commas.") from error
-
-
-def _require_commas(header: Sequence[str], name: str) -> None:
-    """Raises `ConfigError` for a table whose cells are divided by something else."""
-    if len(header) == 1 and (";" in header[0] or "\t" in header[0]):
-        raise ConfigError(f"{name}: the header is one column {header[0]!r}. Save it with commas between the columns.")
-
-
-def _json_list(root: FileRoot, file: str, under: str | None) -> list[Any]:
-    values = read_json_file(root, file)
-    if under is not None:
-        values = values.get(under) if isinstance(values, dict) else None
-    if not isinstance(values, list):
-        expected = "a list of rows" if under is None else f"an object whose {under!r} is a list of rows"
-        raise broken(file, expected, values)
-    return values
-
-
-def json_lines(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, Fields]]:
-    """Yields file and place of each row, and the row, of a file with an object a line.
-
-    Args:
-        lines: UTF-8; empty ones are left out.
-        name: What messages call the file.
-
-    Raises:
-        BrokenRowError: If a line is no JSON object.
-    """
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            where = f"{name}, line {number}"
-            yield where, _json_object(line, where)
-
-
-def _json_object(line: bytes, where: str) -> Fields:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise broken(where, "a JSON object", line[:60].decode("utf-8", "replace")) from error
-    return objects(value, where)
-
-
-def objects(value: object, where: str) -> Fields:
-    """Returns a value that is a JSON object."""
-    if not isinstance(value, dict):
-        raise broken(where, "a JSON object", value)
-    return value
 
 
 def _lines(root: FileRoot, name: str) -> Iterator[bytes]:
@@ -268,109 +370,46 @@ def _lines(root: FileRoot, name: str) -> Iterator[bytes]:
         raise ConfigError(f"{name} cannot be read: {error}") from error
 
 
-def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray)
-
-
 _CLOSE = 0.8
 _LABEL = "category"
 """A column whose absence changes no answer or split, so that a similar name, such as `subcategory`, breaks no row."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Columns:
-    """The columns of one table.
-
-    Attributes:
-        names: Those that are read.
-        other_names: What other datasets call some of them, in lower case.
-        unread: Columns found so far that are neither.
-    """
-
-    names: Sequence[str]
-    other_names: Mapping[str, str]
-    unread: dict[str, None] = field(default_factory=dict)
-
-    def check(self, fields: Fields, where: str) -> None:
-        """Raises `BrokenRowError` if a row has a value under a wrong name for a column that it lacks."""
-        given = {name for name, value in fields.items() if not _is_empty(value)}
-        for name in sorted(given - {*self.names}):
-            meant = self._meant(name, given)
-            if meant is not None and meant not in given:
-                raise BrokenRowError(f"{where}: there is no column {name!r}. Did you mean {meant!r}?")
-            self.unread[name] = None
-
-    def _meant(self, name: str, given: Set[str]) -> str | None:
-        plain = name.strip().casefold()
-        by_plain = {known.casefold(): known for known in self.names}
-        if plain in by_plain and (len(plain) > 1 or {"a", "b"} <= given):  # x or w alone is no option
-            return by_plain[plain]
-        close = difflib.get_close_matches(plain, [known for known in by_plain if known != _LABEL], n=1, cutoff=_CLOSE)
-        return self.other_names.get(plain) or (by_plain[close[0]] if close and len(plain) > 1 else None)
-
-
 @contextmanager
-def checked_columns(file: str, names: Sequence[str], other_names: Mapping[str, str]) -> Iterator[Columns]:
-    """Yields the check of a table's rows; warns afterwards of columns that are not read."""
-    columns = Columns(names=names, other_names=other_names)
-    yield columns
-    if columns.unread:
-        unread = ", ".join(map(repr, sorted(columns.unread)))
-        warnings.warn(f"{file}: not read: {unread}. The columns are {', '.join(names)}.", stacklevel=2)
-
-
-def _is_empty(value: Any) -> bool:
-    return value is None or (isinstance(value, str | list) and not value)
-
-
-@contextmanager
-def opened_table(source: AbstractContextManager[BinaryIO], name: str) -> Iterator[Any]:
-    """Opens a table as `pyarrow.parquet.ParquetFile`.
+def checked_columns(names: Sequence[str], other_names: Mapping[str, str], file: str) -> Iterator[Callable[[Row], None]]:
+    """Yields a check of the columns of a table's rows; warns afterwards of columns that are not read.
 
     Args:
-        source: Its file, as `FileRoot.opened` gives it.
-        name: What messages call it.
-
-    Raises:
-        ConfigError: If it is missing or no parquet.
-        EngineUnavailableError: If pyarrow is not installed.
+        names: The columns that are read; nothing is checked where none are given.
+        other_names: What other datasets call some of them, in lower case.
+        file: The table, for messages.
     """
-    try:
-        pyarrow, parquet = (importlib.import_module(module) for module in ("pyarrow", "pyarrow.parquet"))
-    except ImportError as error:
-        raise EngineUnavailableError(
-            f"Reading {name} needs pyarrow, which cannot be imported ({error}). Install it: "
-            f"{install_command('parquet')}; or write the table as JSON lines."
-        ) from error
-    try:
-        with source as file:
-            yield parquet.ParquetFile(file)
-    except (pyarrow.ArrowException, ToolError) as error:
-        raise ConfigError(f"{name} cannot be read: {error}") from error
+    unread: set[str] = set()
+
+    def check(row: Row) -> None:
+        """Refuses a row that has a value under a wrong name for a column that it lacks."""
+        if not names:
+            return
+        given = {name for name, value in row.fields.items() if value not in (None, "", [])}
+        for name in sorted(given - {*names}):
+            meant = _meant_column(name, names, other_names, has_options={"a", "b"} <= given)
+            if meant is not None and meant not in given:
+                raise BrokenRowError(f"{row.where}: there is no column {name!r}. Did you mean {meant!r}?")
+            unread.add(name)
+
+    yield check
+    if unread:
+        told = ", ".join(map(repr, sorted(unread)))
+        warnings.warn(f"{file}: not read: {told}. The columns are {', '.join(names)}.", stacklevel=2)
 
 
-_BATCH_ROWS = 16
-"""Rows decoded at a time: the images of a whole row group can exceed the memory."""
-
-
-def table_rows(root: FileRoot, name: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Yields row group, index in the group, and fields of each row; raises as `opened_table`."""
-    with opened_table(root.opened(name), name) as table:
-        for group in range(table.num_row_groups):
-            batches = table.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group])
-            for place, fields in enumerate(row for batch in batches for row in batch.to_pylist()):
-                yield group, place, fields
-
-
-def cell(root: FileRoot, name: str, *, group: int, place: int, column: str) -> Any:
-    """Returns one value of a table; raises as `opened_table`."""
-    with opened_table(root.opened(name), name) as table:
-        index = place
-        for batch in table.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group], columns=[column]):
-            if index < batch.num_rows:
-                return batch.column(0)[index].as_py()
-            index -= batch.num_rows
-    raise ConfigError(f"{name} has no row {place} in its row group {group}. It has changed; open the dataset again.")
+def _meant_column(name: str, names: Sequence[str], other_names: Mapping[str, str], *, has_options: bool) -> str | None:
+    plain = name.strip().casefold()
+    by_plain = {known.casefold(): known for known in names}
+    if len(plain) == 1:  # x or w alone is no option
+        return by_plain.get(plain) if has_options else None
+    close = difflib.get_close_matches(plain, [known for known in by_plain if known != _LABEL], n=1, cutoff=_CLOSE)
+    return by_plain.get(plain) or other_names.get(plain) or (by_plain[close[0]] if close else None)
 
 
 _LETTERED = re.compile(r"\s*\(?([A-Z])\s*[.:)]\s*(.*\S)\s*", re.DOTALL)
@@ -379,56 +418,10 @@ _LETTER = re.compile(r"\(?([A-Z])\)?\.?")
 _HEADINGS = ("options:", "choices:")
 
 
-def option_texts(fields: Fields, where: str) -> tuple[str, ...]:
-    """Returns the texts of a row's options without their letters; none where the row has none.
-
-    They are a list as `options` (or JSON of one, as a cell of a table holds it), or the fields `A`, `B` and so on of
-    `options` or of the row.
-    """
-    value: Any = fields.get("options")
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError) as error:
-            raise broken(where, "a list of texts as 'options'", value) from error
-    if isinstance(value, dict) or value in (None, "", []):
-        value = _columns(value or fields, where)
-    if not isinstance(value, list) or not all(isinstance(option, str | int | float) for option in value):
-        raise broken(where, "a list of texts as 'options'", value)
-    texts = [plain_text(option) for option in value]
-    if len(texts) == 1 or len(texts) > len(string.ascii_uppercase) or not all(texts) or len({*texts}) < len(texts):
-        raise broken(where, "2 to 26 different texts as 'options'", value)
-    return _without_letters(texts) or tuple(texts)
-
-
-def choice_key(answer: str, options: Sequence[str], question: str, where: str) -> AnswerKey:
-    """Returns the key of a choice, whose answer is a letter, the text of an option, or both.
-
-    Lettered lines at the end of the question that repeat the options are removed from it.
-    """
-    question = _without_options(question, options)
-    letters = string.ascii_uppercase[: len(options)]
-    if answer not in options and (match := _LETTER.fullmatch(answer.upper())) and (match[1] in letters or not options):
-        return answer_key(where, "choice", match[1], options=options, question=question)
-    lettered = [*zip(letters, options, strict=True)]
-    matching = [letter for letter, text in lettered if text == answer]
-    matching = matching or [letter for letter, text in lettered if normalise(text) == normalise(answer)]
-    matching = matching or [letter for letter, text in lettered if _is_option(answer, letter, text)]
-    if len(matching) != 1:
-        raise broken(where, f"a letter from A to {letters[-1]} or the text of an option as 'answer'", answer)
-    return answer_key(where, "choice", matching[0], options=options, question=question)
-
-
 def _is_option(answer: str, letter: str, text: str) -> bool:
     """Returns whether an answer is an option, or its letter, in either case, and the option."""
     both = _BOTH.fullmatch(answer)
     return _is_same(answer, text) or (both is not None and both[1].upper() == letter and _is_same(both[2], text))
-
-
-def _without_options(question: str, options: Sequence[str]) -> str:
-    asked, stated = split_question(question)
-    is_repeated = len(stated) == len(options) and all(map(_is_same, stated, options))
-    return asked if is_repeated else question
 
 
 def _is_same(first: str, second: str) -> bool:
@@ -441,7 +434,7 @@ def split_question(question: str) -> tuple[str, tuple[str, ...]]:
     """Returns a question without the lettered lines that end it, and the options in these lines."""
     lines = question.strip().splitlines()
     first = next((index for index, line in enumerate(lines) if _LETTERED.fullmatch(line)), len(lines))
-    options = _without_letters(lines[first:])
+    options = without_letters(lines[first:])
     head = lines[:first]
     if head and head[-1].strip().casefold() in _HEADINGS:
         head.pop()
@@ -455,17 +448,7 @@ def is_letter(answer: str) -> bool:
     return _LETTER.fullmatch(answer) is not None
 
 
-def _columns(fields: Fields, where: str) -> list[Any]:
-    """Returns the values of the columns A, B and so on up to the last one that has a value."""
-    cells = [fields.get(letter) for letter in string.ascii_uppercase]
-    values = ["" if isinstance(cell, float) and math.isnan(cell) else cell for cell in cells]
-    count = max((index + 1 for index, value in enumerate(values) if value not in (None, "")), default=0)
-    if any(value in (None, "") for value in values[:count]):
-        raise broken(where, f"options in all columns from A to {string.ascii_uppercase[count - 1]}", values[:count])
-    return values[:count]
-
-
-def _without_letters(options: Sequence[str]) -> tuple[str, ...]:
+def without_letters(options: Sequence[str]) -> tuple[str, ...]:
     """Returns options without the letters A, B and so on that they begin with; none if any begins otherwise."""
     matches = [match for option in options if (match := _LETTERED.fullmatch(option))]
     if [match[1] for match in matches] != list(string.ascii_uppercase[: len(options)]):

@@ -5,17 +5,26 @@ from __future__ import annotations
 import hashlib
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from vlm_envs.errors import ConfigError, GenerationError, LevelError
 from vlm_envs.qa.datasets.dataset_images import StoredImage, StoredImageRef, TableImage, image_ref
-from vlm_envs.qa.datasets.dataset_rows import BrokenRowError, LabelledBox, LabelledPoint, broken
-from vlm_envs.qa.datasets.dataset_splits import OWN, content_split, remedy_of, shared, whole_split
+from vlm_envs.qa.datasets.dataset_rows import (
+    BrokenRowError,
+    LabelledBox,
+    LabelledPoint,
+    Row,
+    checked_columns,
+    read_rows,
+    rows_of,
+)
+from vlm_envs.qa.datasets.dataset_splits import OWN, content_split, named_first, remedy_of, shared, whole_split
 from vlm_envs.qa.sample import Evidence, Sample, cluster_id
 from vlm_envs.responses.answers import AnswerKey, AnswerKind
 from vlm_envs.splits import SPLITS
@@ -26,8 +35,6 @@ from vlm_envs.validation import require_choice
 
 _MAX_DRAWS = 100
 """Rows drawn for one sample, where those that cannot be shown are left out."""
-
-_MAX_NAMED = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +63,36 @@ class DatasetRow(ABC):
         Raises:
             ConfigError: If its picture or document cannot be read; it names file and row.
         """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnsweredRow(DatasetRow):
+    """One question with its answer.
+
+    Attributes:
+        answer: The key; it knows the question.
+        category: Kind of question, lower case with underscores.
+    """
+
+    answer: AnswerKey
+    category: str
+
+    @property
+    def answer_kind(self) -> AnswerKind:
+        """How answers are compared."""
+        return self.answer.kind
+
+    def sample_of(self, sample_id: str, **shown: Any) -> Sample:
+        """Returns the question as a sample of what is shown, the other fields of `Sample`."""
+        answer = self.answer
+        return Sample(sample_id=sample_id, question=answer.question, key=answer, category=self.category, **shown)
+
+    def digest_with(self, images: Iterable[StoredImageRef]) -> str:
+        """Returns a hash of images, question, and options."""
+        content = hashlib.blake2b(digest_size=16)
+        for part in (*(image.digest for image in images), self.answer.question, *self.answer.options):
+            content.update(part.encode("utf-8", "surrogatepass") + b"\0")
+        return content.hexdigest()
 
 
 class DatasetSource:
@@ -95,17 +132,18 @@ class DatasetSource:
             if isinstance(row, BrokenRowError):
                 self._broken[str(row)] = None
             elif known := self._rows.get(row.key):
-                self._broken[str(broken(row.where, f"an id other than that of {known.where}", row.key))] = None
+                taken = f"expected an id other than that of {known.where}; got {quoted(row.key)}"
+                self._broken[f"{row.where}: {taken}. Correct the row or remove it."] = None
             else:
                 self._rows[row.key] = row
                 self._by_split[row.split].append(row)
         if not self._rows:
-            left_out = f" {_named(self.broken_rows)}" if self._broken else ""
+            left_out = f" {named_first(self.broken_rows)}" if self._broken else ""
             remedy = "" if self._broken and name in OWN else " Give the folder of a whole copy."
             raise ConfigError(f"The {name} data set holds no question.{left_out}{remedy}")
         if self._broken:
             told = f"{len(self._broken)} of {len(self._broken) + len(self._rows)} rows of {name} are left out."
-            warnings.warn(f"{told} {_named(self.broken_rows)}", stacklevel=2)
+            warnings.warn(f"{told} {named_first(self.broken_rows)}", stacklevel=2)
         self.answer_kinds = frozenset(row.answer_kind for row in self._rows.values())
         """How answers are compared; a semantic one needs a judge."""
         self._rows.update(unlisted)
@@ -171,7 +209,7 @@ class DatasetSource:
                     warnings.warn(f"A row of {self._name} is left out. {told}", stacklevel=3)
         raise GenerationError(
             f"None of {num_tried} rows of the {self._name} data set that were drawn can be shown. "
-            f"{_named(self.broken_rows)} Copy its pictures again."
+            f"{named_first(self.broken_rows)} Copy its pictures again."
         )
 
     def find(self, sample_id: str) -> Sample:
@@ -226,12 +264,6 @@ def _snapshot_hint(dataset: Dataset, root: FileRoot) -> str:
     return f" This is a folder of a cache: give {found[-1]}." if found else ""
 
 
-def _named(messages: Sequence[str]) -> str:
-    """Returns the first few of some messages, and how many there are more."""
-    more = f" And {len(messages) - _MAX_NAMED} more." if len(messages) > _MAX_NAMED else ""
-    return f"{' '.join(messages[:_MAX_NAMED])}{more}"
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Copy:
     """A user's copy of a data set.
@@ -261,6 +293,9 @@ class Copy:
         return StoredImage(folder=self.root.folder, name=name, upright=not self.has_boxes)
 
 
+Rows = Iterable[DatasetRow | BrokenRowError]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dataset:
     """How a data set is read.
@@ -277,10 +312,39 @@ class Dataset:
 
     expected: str
     files: Callable[[FileRoot], Sequence[str]]
-    rows: Callable[[Copy], Iterable[DatasetRow | BrokenRowError]]
+    rows: Callable[[Copy], Rows]
     is_benchmark: bool | None = None
     has_boxes: bool = False
     settings: tuple[Hashable, ...] = ()
+
+
+def rows_by(
+    read: Callable[[Copy, Row], DatasetRow | None],
+    *,
+    under: str | None = None,
+    columns: Sequence[str] = (),
+    other_names: Mapping[str, str] = MappingProxyType({}),
+) -> Callable[[Copy], Rows]:
+    """Returns what reads the rows of all files of a copy.
+
+    Args:
+        read: Makes a question of a row; None leaves it out.
+        under: Key of the list of rows, where files hold objects around it.
+        columns: Those that are read, where others are to be reported.
+        other_names: What other datasets call some of these columns.
+    """
+
+    def rows(copy: Copy) -> Iterator[DatasetRow | BrokenRowError]:
+        for file in copy.files:
+            with checked_columns(columns, other_names, file) as check:
+
+                def checked(row: Row, check: Callable[[Row], None] = check) -> DatasetRow | None:
+                    check(row)
+                    return read(copy, row)
+
+                yield from read_rows(rows_of(copy.root, file, under=under), checked)
+
+    return rows
 
 
 def opened(
@@ -315,8 +379,8 @@ def opened(
             raise ConfigError(f"{error} Expected {dataset.expected}.") from error
         files = dataset.files(root)
         if not files:
-            expected = f"{folder} holds no questions of {name}. Expected {dataset.expected}."
-            raise ConfigError(f"{expected}{_snapshot_hint(dataset, root)}")
+            hint = _snapshot_hint(dataset, root)
+            raise ConfigError(f"{folder} holds no questions of {name}. Expected {dataset.expected}.{hint}")
         copy = Copy(root=root, files=files, whole_split=whole, has_boxes=dataset.has_boxes)
         return DatasetSource(name, dataset.rows(copy), is_benchmark=is_benchmark, train_on_all=train_on_all)
 
@@ -324,42 +388,27 @@ def opened(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PictureRow(DatasetRow):
+class PictureRow(AnsweredRow):
     """One question about a picture.
 
     Attributes:
-        answer: The key; it knows the question.
-        category: Kind of question, lower case with underscores.
         images: Where its image may be; the first that exists is it.
         boxes: What it is about in the image.
         points: The same where only points of it are known.
         facts: True sentences, where the data set has some.
     """
 
-    answer: AnswerKey
-    category: str
     images: tuple[StoredImage | TableImage, ...]
     boxes: tuple[LabelledBox, ...] = ()
     points: tuple[LabelledPoint, ...] = ()
     facts: str = ""
 
-    @property
-    def answer_kind(self) -> AnswerKind:
-        """How answers are compared."""
-        return self.answer.kind
-
     def sample(self, sample_id: str) -> Sample:
         """Returns the row as a sample; its image's header is read."""
         shown = self._shown()
-        content = hashlib.blake2b(digest_size=16)
-        for part in (shown.digest, self.answer.question, *self.answer.options):
-            content.update(part.encode("utf-8", "surrogatepass") + b"\0")
-        return Sample(
-            sample_id=sample_id,
-            question=self.answer.question,
-            key=self.answer,
-            category=self.category,
-            digest=content.hexdigest(),
+        return self.sample_of(
+            sample_id,
+            digest=self.digest_with([shown]),
             cluster=cluster_id("image", shown.digest),
             images=(shown,),
             evidence=_evidence(self.boxes, shown) + _pointed_at(self.points, shown),

@@ -71,15 +71,11 @@ def remedy_of(dataset: Any, is_benchmark: bool | None = None, *, train_on_all: b
         return f"{dataset!r} has splits of its own, by its files: put the file of that split into the folder."
     if dataset is None:
         return "Give a source that has some, or ask for another split."
-    if is_benchmark is None and dataset in BY_HASH:
+    if is_benchmark is False or (is_benchmark is None and dataset in BY_HASH):
+        start = "Its" if is_benchmark is False else "With is_benchmark=False, the default here, its"
         return (
-            "With is_benchmark=False, the default here, its rows are divided by a hash, and a split of few rows may be "
-            "empty: add rows, or ask for a split that has some."
-        )
-    if is_benchmark is False:
-        return (
-            "Its rows are divided by a hash, and a split of few rows may be empty: add rows, or ask for a split that "
-            "has some."
+            f"{start} rows are divided by a hash, and a split of few rows may be empty: add rows, or ask for a split "
+            "that has some."
         )
     return "A benchmark is all 'test': evaluate on split='test', or give is_benchmark=False, which divides it."
 
@@ -153,7 +149,11 @@ def told_left_out(which: str, faults: Iterable[str]) -> str:
         which: Whose items they are.
         faults: What is wrong with each of at least one.
     """
-    told = tuple(faults)
-    named = " ".join(f"{fault.rstrip('.')}." for fault in told[:_MAX_NAMED])
-    more = f" And {len(told) - _MAX_NAMED} more." if len(told) > _MAX_NAMED else ""
-    return f"{which}: left out: {len(told)}, which cannot be shown. {named}{more}"
+    told = [f"{fault.rstrip('.')}." for fault in faults]
+    return f"{which}: left out: {len(told)}, which cannot be shown. {named_first(told)}"
+
+
+def named_first(messages: Sequence[str]) -> str:
+    """Returns the first few of some messages, and how many there are more."""
+    more = f" And {len(messages) - _MAX_NAMED} more." if len(messages) > _MAX_NAMED else ""
+    return f"{' '.join(messages[:_MAX_NAMED])}{more}"

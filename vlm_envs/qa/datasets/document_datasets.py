@@ -10,31 +10,17 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from vlm_envs.qa.datasets.dataset_rows import (
-    BrokenRowError,
-    Columns,
-    Fields,
-    answer_key,
-    answer_texts,
-    broken,
-    category,
-    checked_columns,
-    each_row,
-    one_of,
-    text,
-    texts,
-    whole,
-)
-from vlm_envs.qa.datasets.dataset_source import Copy, Dataset, DatasetRow, opened
+from vlm_envs.qa.datasets.dataset_rows import BrokenRowError, Row, category
+from vlm_envs.qa.datasets.dataset_source import AnsweredRow, Copy, Dataset, opened, rows_by
 from vlm_envs.qa.document_context import NOT_ANSWERABLE
 from vlm_envs.qa.sample import Sample, cluster_id
-from vlm_envs.responses.answers import AnswerKey, AnswerKind, is_exact_text
+from vlm_envs.responses.answers import AnswerKey, is_exact_text
 from vlm_envs.responses.numbers import read_number
 from vlm_envs.splits import SPLITS
 from vlm_envs.tools.data_files import FileRoot, decode_image
@@ -47,12 +33,10 @@ MAX_LITERAL_CHARS = 20_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DocumentRow(DatasetRow):
+class DocumentRow(AnsweredRow):
     """One question about a document.
 
     Attributes:
-        answer: The key; it knows the question.
-        category: Kind of question.
         document: What it is about.
         pages: Pages that hold the answer, from 1; none where nobody annotated them, or nothing is there.
         has_exact_pages: Whether a page that the document does not have is the row's fault; otherwise it is left out,
@@ -62,8 +46,6 @@ class DocumentRow(DatasetRow):
         ConfigError: If the key is none that an id can hold.
     """
 
-    answer: AnswerKey
-    category: str
     document: Document
     pages: tuple[int, ...] = ()
     has_exact_pages: bool = True
@@ -71,12 +53,7 @@ class DocumentRow(DatasetRow):
     def __post_init__(self) -> None:
         """Refuses keys that would not stand on one line of their own."""
         if not re.fullmatch(r"[\w.-]{1,80}", self.key):
-            raise broken(self.where, "an id of letters, digits and _ . -", self.key)
-
-    @property
-    def answer_kind(self) -> AnswerKind:
-        """How answers are compared."""
-        return self.answer.kind
+            Row({}, self.where).broken("an id of letters, digits and _ . -", self.key)
 
     def sample(self, sample_id: str) -> Sample:
         """Returns the row as a sample; its document is opened."""
@@ -86,13 +63,10 @@ class DocumentRow(DatasetRow):
             raise BrokenRowError(f"{self.where}: {error.message}") from error
         pages = tuple(page for page in self.pages if 1 <= page <= num_pages)
         if self.has_exact_pages and pages != self.pages:
-            raise broken(self.where, f"pages from 1 to the document's {num_pages}", list(self.pages))
+            Row({}, self.where).broken(f"pages from 1 to the document's {num_pages}", list(self.pages))
         content = "\n".join((digest, self.answer.question, *self.answer.answers))
-        return Sample(
-            sample_id=sample_id,
-            question=self.answer.question,
-            key=self.answer,
-            category=self.category,
+        return self.sample_of(
+            sample_id,
             digest=hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
             cluster=cluster_id("document", self.document.name),  # windows of a document share pages
             document=self.document,
@@ -101,11 +75,11 @@ class DocumentRow(DatasetRow):
         )
 
 
-def document_name(fields: Fields, name: str, where: str) -> str:
+def document_name(row: Row, name: str) -> str:
     """Returns a field that names a file inside the folder, in letters that may stand in a prompt."""
-    value = text(fields, name, where)
+    value = row.text(name)
     if not is_file_name(value):
-        raise broken(where, f"as {name!r} a file inside the folder, without '..' or any of \\ : < >", value)
+        row.broken(f"as {name!r} a file inside the folder, without '..' or any of \\ : < >", value)
     return value
 
 
@@ -114,22 +88,15 @@ def is_file_name(name: str) -> bool:
     return name.isprintable() and not set("\\:<>") & set(name) and name[:1] != "/" and ".." not in name.split("/")
 
 
-def page_numbers(value: object, name: str, where: str) -> tuple[int, ...]:
-    """Returns a list of page numbers, counted from 1, each once."""
-    if not isinstance(value, list) or not all(type(page) is int and page >= 1 for page in value):
-        raise broken(where, f"a list of page numbers from 1 as {name!r}", value)
-    return tuple(dict.fromkeys(value))
-
-
-def literal(fields: Fields, name: str, where: str) -> Any:
+def literal(row: Row, name: str) -> Any:
     """Returns the value of a field that is a Python literal in a text, such as `"[5, 7]"`; nothing is carried out."""
-    value = text(fields, name, where)
+    value = row.text(name)
     try:
         if len(value) > MAX_LITERAL_CHARS:
             raise ValueError(f"more than {MAX_LITERAL_CHARS} characters")
         return ast.literal_eval(value)
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
-        raise broken(where, f'a Python literal such as "[5, 7]" as {name!r}', value) from error
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        row.broken(f'a Python literal such as "[5, 7]" as {name!r}', value)
 
 
 _PAGE_ENDINGS = (".jpg", ".png", ".jpeg")
@@ -289,52 +256,46 @@ _NO_ITEMS = ("[]", "empty list", "an empty list", "none")
 """What says that a list has no items."""
 
 
-def _mmlongbench_rows(copy: Copy) -> Iterator[DocumentRow | BrokenRowError]:
-    return each_row(copy.root, _MMLONGBENCH_FILE, partial(_mmlongbench_row, copy))
-
-
-def _mmlongbench_row(copy: Copy, fields: Fields, where: str, number: int) -> DocumentRow:
-    name = document_name(fields, "doc_id", where)
+def _mmlongbench_row(copy: Copy, row: Row) -> DocumentRow:
+    name, pages = document_name(row, "doc_id"), literal(row, "evidence_pages")
+    if isinstance(pages, list):  # Page 0, which three published rows name, is none
+        pages = [page for page in pages if type(page) is not int or page != 0]
     return DocumentRow(
-        key=str(number + 1),
-        where=where,
+        key=str(row.number + 1),
+        where=row.where,
         split=copy.split_by(name),
-        answer=_mmlongbench_key(fields, where),
-        category=_mmlongbench_category(fields, where),
+        answer=_mmlongbench_key(row),
+        category=_mmlongbench_category(row),
         document=PdfFile(f"{copy.root.folder}/{_MMLONGBENCH_FOLDER}", name),
-        pages=_mmlongbench_pages(fields, where),
+        pages=row.page_numbers(pages, "evidence_pages"),
         has_exact_pages=False,
     )
 
 
-def _mmlongbench_pages(fields: Fields, where: str) -> tuple[int, ...]:
-    """Returns the pages with evidence, from 1; page 0, which three published rows name, is none."""
-    value = literal(fields, "evidence_pages", where)
-    named = [page for page in value if type(page) is not int or page != 0] if isinstance(value, list) else value
-    return page_numbers(named, "evidence_pages", where)
-
-
-def _mmlongbench_key(fields: Fields, where: str) -> AnswerKey:
+def _mmlongbench_key(row: Row) -> AnswerKey:
     """Returns the key that the format of the answer asks for."""
-    question, answer_format = text(fields, "question", where), text(fields, "answer_format", where)
-    if answer_format not in _MMLONGBENCH_FORMATS:
-        raise broken(where, f"one of {', '.join(_MMLONGBENCH_FORMATS)} as 'answer_format'", answer_format)
+    question, answer_format, given = row.text("question"), row.text("answer_format"), row.fields.get("answer")
+    row.one_of("answer_format", _MMLONGBENCH_FORMATS)
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)  # may stand without quotation marks
     if answer_format == "List":
-        items = [str(item) for item in _mmlongbench_items(fields, where)]
+        items = given if isinstance(given, list) or is_number else literal(row, "answer")
+        if isinstance(items, int | float) and not isinstance(items, bool):
+            items = [items]
+        if not isinstance(items, list):
+            row.broken("a list as 'answer'", items)
         if not items:
-            return answer_key(where, "exact", *_NO_ITEMS, question=question)
-        return answer_key(where, "list", json.dumps(items, ensure_ascii=False), question=question)
-    answer = _mmlongbench_answer(fields, where)
+            return row.answer_key("exact", *_NO_ITEMS, question=question)
+        return row.answer_key("list", json.dumps([*map(str, items)], ensure_ascii=False), question=question)
+    answer = str(given) if is_number else row.text("answer")
     if answer_format == "None":
-        return answer_key(where, "exact", NOT_ANSWERABLE, "Unanswerable", "Cannot be answered", question=question)
+        return row.answer_key("exact", NOT_ANSWERABLE, "Unanswerable", "Cannot be answered", question=question)
     number = read_number(answer)
     if answer_format == "Int" and number is not None and number.is_integer():
-        return answer_key(where, "number", answer, question=question, tolerance=0.0)
+        return row.answer_key("number", answer, question=question, tolerance=0.0)
     if answer_format == "Float" and number is not None:
-        return answer_key(
-            where, "number", *_as_percentage(answer, number), question=question, tolerance=_MMLONGBENCH_TOLERANCE
-        )
-    return answer_key(where, "exact" if is_exact_text(answer) else "anls", answer, question=question)
+        answers = _as_percentage(answer, number)
+        return row.answer_key("number", *answers, question=question, tolerance=_MMLONGBENCH_TOLERANCE)
+    return row.answer_key("exact" if is_exact_text(answer) else "anls", answer, question=question)
 
 
 def _as_percentage(answer: str, number: float) -> tuple[str, str]:
@@ -343,31 +304,13 @@ def _as_percentage(answer: str, number: float) -> tuple[str, str]:
     return answer, f"{100 * number:.10g}%" if is_fraction else f"{number / 100:.10g}"
 
 
-def _mmlongbench_answer(fields: Fields, where: str) -> str:
-    """Returns the answer. Numbers may stand without quotation marks."""
-    value = fields.get("answer")
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return str(value) if is_number else text(fields, "answer", where)
-
-
-def _mmlongbench_items(fields: Fields, where: str) -> list[Any]:
-    """Returns the items of a list; a number without brackets is one item."""
-    value = fields.get("answer")
-    items: Any = value if isinstance(value, list | int | float) else literal(fields, "answer", where)
-    if isinstance(items, int | float) and not isinstance(items, bool):
-        return [items]
-    if not isinstance(items, list):
-        raise broken(where, "a list as 'answer'", items)
-    return items
-
-
-def _mmlongbench_category(fields: Fields, where: str) -> str:
+def _mmlongbench_category(row: Row) -> str:
     """Returns where the evidence is, such as `chart`; several sources are one category."""
-    if fields.get("answer_format") == "None":
+    if row.fields.get("answer_format") == "None":
         return "unanswerable"
-    sources = literal(fields, "evidence_sources", where) if fields.get("evidence_sources") else []
+    sources = literal(row, "evidence_sources") if row.fields.get("evidence_sources") else []
     if not isinstance(sources, list) or not all(isinstance(source, str) for source in sources):
-        raise broken(where, "a list of texts as 'evidence_sources'", sources)
+        row.broken("a list of texts as 'evidence_sources'", sources)
     if not sources:
         return "other"
     return category(sources[0]) if len(sources) == 1 else "several_sources"
@@ -376,7 +319,7 @@ def _mmlongbench_category(fields: Fields, where: str) -> str:
 MMLONGBENCH_DOC = Dataset(
     expected=f"a folder with {_MMLONGBENCH_FILE} and the PDF files in a folder {_MMLONGBENCH_FOLDER}",
     files=lambda root: [_MMLONGBENCH_FILE] if Path(root.folder, _MMLONGBENCH_FOLDER).is_dir() else [],
-    rows=_mmlongbench_rows,
+    rows=rows_by(_mmlongbench_row),
     is_benchmark=True,
 )
 """MMLongBench-Doc: questions about long PDF files, one in five without an answer.
@@ -410,18 +353,10 @@ def _mp_docvqa_files(root: FileRoot) -> list[str]:
     )
 
 
-def _mp_docvqa_rows(copy: Copy) -> Iterator[DocumentRow | BrokenRowError]:
-    for file in copy.files:
-        split = file.rpartition("/")[2].removesuffix(".json")
-
-        def row(fields: Fields, where: str, number: int, split: str = split) -> DocumentRow | None:
-            return (
-                answered_row(fields, where, copy.root.folder, split)
-                if split != "test" or fields.get("answers")
-                else None
-            )
-
-        yield from filter(None, each_row(copy.root, file, row, under="data"))
+def _mp_docvqa_row(copy: Copy, row: Row) -> DocumentRow | None:
+    split = row.file.rpartition("/")[2].removesuffix(".json")
+    is_answered = split != "test" or row.fields.get("answers")
+    return answered_row(row, copy.root.folder, split) if is_answered else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -431,34 +366,32 @@ class PagesRow(DocumentRow):
     document: PageFiles
 
 
-def answered_row(fields: Fields, where: str, folder: str, split: str) -> PagesRow:
-    """Returns a row that has answers.
+def answered_row(row: Row, folder: str, split: str) -> PagesRow:
+    """Returns a row of MP-DocVQA that has answers.
 
     Args:
-        fields: What it holds.
-        where: Its file and place, for messages.
+        row: The row.
         folder: The folder of the download, with the pages' pictures in `images`.
         split: Whose it is.
 
     Raises:
         BrokenRowError: If it is not what the data set's rows are.
     """
-    number = fields.get("questionId")
+    number = row.fields.get("questionId")
     if isinstance(number, bool) or not isinstance(number, int | str):
-        raise broken(where, "a number or a text as 'questionId'", number)
-    pages = texts(fields, "page_ids", where)
+        row.broken("a number or a text as 'questionId'", number)
+    pages, index = row.texts("page_ids"), row.whole("answer_page_idx")
     if not all(map(is_file_name, pages)):
-        raise broken(where, "as 'page_ids' files inside the folder, without '..' or any of \\ : < >", pages)
-    index = whole(fields, "answer_page_idx", where)
+        row.broken("as 'page_ids' files inside the folder, without '..' or any of \\ : < >", pages)
     if index >= len(pages):
-        raise broken(where, f"an index of the {len(pages)} 'page_ids' as 'answer_page_idx'", index)
+        row.broken(f"an index of the {len(pages)} 'page_ids' as 'answer_page_idx'", index)
     return PagesRow(
         key=str(number),
-        where=where,
+        where=row.where,
         split=split,
-        answer=answer_key(where, "anls", *texts(fields, "answers", where), question=text(fields, "question", where)),
+        answer=row.answer_key("anls", *row.texts("answers"), question=row.text("question")),
         category="document",
-        document=PageFiles(folder, document_name(fields, "doc_id", where), pages),
+        document=PageFiles(folder, document_name(row, "doc_id"), pages),
         pages=(index + 1,),
     )
 
@@ -466,7 +399,7 @@ def answered_row(fields: Fields, where: str, folder: str, split: str) -> PagesRo
 MP_DOCVQA = Dataset(
     expected=f"a folder with any of {', '.join(_MP_DOCVQA_FILES)}, or a folder {_MP_DOCVQA_QUESTIONS} with them",
     files=_mp_docvqa_files,
-    rows=_mp_docvqa_rows,
+    rows=rows_by(_mp_docvqa_row, under="data"),
 )
 """MP-DocVQA: questions about windows of up to 20 pages of scanned documents, as page pictures.
 
@@ -480,34 +413,30 @@ its rows have answers; the published ones have none and are left out. Text is se
 
 _PDF_FILES = ("questions.jsonl", "questions.json")
 _PDF_KINDS = ("anls", "exact", "number", "semantic")
-_PDF_COLUMNS = ("document", "question", "answer", "pages", "kind", "category", "split")
-_PDF_OTHER_NAMES = {"label": "answer", "pdf": "document", "file": "document"}
 
 
-def _pdf_rows(copy: Copy) -> Iterator[DocumentRow | BrokenRowError]:
-    with checked_columns(copy.files[0], _PDF_COLUMNS, _PDF_OTHER_NAMES) as columns:
-        yield from each_row(copy.root, copy.files[0], partial(_pdf_row, copy, columns))
-
-
-def _pdf_row(copy: Copy, columns: Columns, fields: Fields, where: str, number: int) -> DocumentRow:
-    columns.check(fields, where)
-    name = document_name(fields, "document", where)
-    kind: Any = one_of(fields, "kind", _PDF_KINDS, where) or "anls"
+def _pdf_row(copy: Copy, row: Row) -> DocumentRow:
+    name = document_name(row, "document")
+    kind: Any = row.one_of("kind", _PDF_KINDS) or "anls"
     return DocumentRow(
-        key=str(number + 1),
-        where=where,
-        split=one_of(fields, "split", SPLITS, where) or copy.split_by(name),
-        answer=answer_key(where, kind, *answer_texts(fields, where), question=text(fields, "question", where)),
-        category=category(text(fields, "category", where)) if "category" in fields else "document",
+        key=str(row.number + 1),
+        where=row.where,
+        split=row.one_of("split", SPLITS) or copy.split_by(name),
+        answer=row.answer_key(kind, *row.answer_texts(), question=row.text("question")),
+        category=category(row.text("category")) if "category" in row.fields else "document",
         document=PdfFile(copy.root.folder, name),
-        pages=page_numbers(fields.get("pages", []), "pages", where),
+        pages=row.page_numbers(row.fields.get("pages", []), "pages"),
     )
 
 
 PDF_FOLDER = Dataset(
     expected=f"a folder of PDF files with {' or '.join(_PDF_FILES)}, a question a row",
-    files=lambda root: root.existing(_PDF_FILES),
-    rows=_pdf_rows,
+    files=lambda root: root.existing(_PDF_FILES)[:1],
+    rows=rows_by(
+        _pdf_row,
+        columns=("document", "question", "answer", "pages", "kind", "category", "split"),
+        other_names={"label": "answer", "pdf": "document", "file": "document"},
+    ),
     is_benchmark=False,
 )
 """Any folder of PDF files with a file of questions.

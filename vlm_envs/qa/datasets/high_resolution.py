@@ -6,41 +6,41 @@ import codecs
 import csv
 import hashlib
 import string
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.dataset_images import StoredImage, TableImage, image_content, table_image
+from vlm_envs.qa.datasets.dataset_images import StoredImage, TableImage
 from vlm_envs.qa.datasets.dataset_rows import (
     BrokenRowError,
-    Fields,
-    answer_key,
-    box,
-    broken,
+    Row,
     category,
-    objects,
+    json_object,
     read_json_file,
-    row_or_error,
-    table_rows,
-    text,
-    texts,
+    read_rows,
+    rows_of,
 )
-from vlm_envs.qa.datasets.dataset_source import Copy, Dataset, PictureRow
+from vlm_envs.qa.datasets.dataset_source import Copy, Dataset, PictureRow, Rows
 from vlm_envs.tools.data_files import MAX_FILE_BYTES, FileRoot
 from vlm_envs.tools.tool_errors import ToolError
 
-_HRBENCH_LETTERS = "ABCD"
-_HRBENCH_NEEDED = ("index", "question", "answer", "category", *_HRBENCH_LETTERS, "image")
+_LETTERS = "ABCD"
+_NEEDED = ("index", "question", "answer", "category", *_LETTERS, "image")
 
 
-def _hrbench_rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
+def _hrbench_rows(copy: Copy) -> Rows:
     """Yields the rows of all tables together, and what is wrong with a table from some row on."""
     for name in copy.files:
         try:
-            yield from (_hrbench_parquet_rows if name.endswith(".parquet") else _hrbench_tsv_rows)(copy, name)
+            if name.endswith(".parquet"):
+                rows = rows_of(copy.root, name, base64_columns=("image",))
+                yield from read_rows(rows, partial(_hrbench_row, copy))
+            else:
+                yield from read_rows(_hrbench_records(copy.root, name), partial(_hrbench_row, copy))
         except BrokenRowError as error:
             yield error
         except ToolError as error:
@@ -54,39 +54,23 @@ def _hrbench_files(root: FileRoot) -> list[str]:
     return [*tables, *(name for name in root.names(".parquet") if name.removesuffix(".parquet") not in stems)]
 
 
-def _hrbench_parquet_rows(copy: Copy, name: str) -> Iterator[PictureRow | BrokenRowError]:
-    for number, (group, place, fields) in enumerate(table_rows(copy.root, name), start=1):
-        stored = partial(table_image, copy.root, name, group, place, "image")
-        yield row_or_error(partial(_hrbench_parquet_row, copy, fields, stored, f"{name}, row {number}"))
+def _hrbench_records(root: FileRoot, name: str) -> Iterator[Row | BrokenRowError]:
+    """Yields the rows of a table, each with its image as a part of the file: the last column."""
+    lines = _hrbench_lines(root, name)
+    for head, _, record in lines:
+        columns = _hrbench_cells(head, record.removeprefix(codecs.BOM_UTF8))
+        _check_columns(head, columns)
+        if columns[-1] != "image":
+            head.broken("image as the last column", columns[-1])
+        for row, start, line in lines:
+            try:
+                yield _hrbench_record(root, row, columns, start, line)
+            except BrokenRowError as error:
+                yield error
 
 
-def _hrbench_parquet_row(
-    copy: Copy, fields: Fields, stored: Callable[[str | bytes], TableImage], where: str
-) -> PictureRow:
-    """Returns a row of a table; `stored` returns where the content of its image is."""
-    if missing := [column for column in _HRBENCH_NEEDED if column not in fields]:
-        raise broken(where, f"the columns {', '.join(_HRBENCH_NEEDED)}", f"none called {', '.join(missing)}")
-    content = image_content(fields["image"])
-    if not isinstance(content, str | bytes) or not content:
-        raise broken(where, "an image as base64 text", fields["image"])
-    texts = {column: "" if (value := fields[column]) is None else str(value) for column in _HRBENCH_NEEDED[:-1]}
-    image = stored(content)
-    return _hrbench_row(
-        copy, texts, image, image.digest, f"{image.name.removesuffix('.parquet')}/{texts['index']}", where
-    )
-
-
-def _hrbench_tsv_rows(copy: Copy, name: str) -> Iterator[PictureRow | BrokenRowError]:
-    columns: list[str] = []
-    for number, start, record in _hrbench_records(copy.root, name):
-        if columns:
-            yield row_or_error(partial(_hrbench_tsv_row, copy, name, columns, start, record, f"{name}, row {number}"))
-        else:
-            columns = _hrbench_columns(record.removeprefix(codecs.BOM_UTF8), name)
-
-
-def _hrbench_records(root: FileRoot, name: str) -> Iterator[tuple[int, int, bytes]]:
-    """Yields number, first byte and text of each row of a table; quoted fields may hold line breaks."""
+def _hrbench_lines(root: FileRoot, name: str) -> Iterator[tuple[Row, int, bytes]]:
+    """Yields an empty row, first byte and text of each line of a table; quoted fields may hold line breaks."""
     with root.opened(name) as file:
         number, start, pending = 0, 0, b""
         for line in file:
@@ -98,62 +82,54 @@ def _hrbench_records(root: FileRoot, name: str) -> Iterator[tuple[int, int, byte
                 )
             if pending.count(b'"') % 2 == 0:
                 if pending.strip():
-                    yield number, start, pending.rstrip(b"\r\n")
+                    yield Row({}, f"{name}, row {number}", file=name), start, pending.rstrip(b"\r\n")
                 number, start, pending = number + 1, start + len(pending), b""
         if pending.strip():
-            raise broken(f"{name}, row {number}", "quotes that are closed", pending[:40].decode("utf-8", "replace"))
+            Row({}, f"{name}, row {number}").broken("quotes that are closed", pending[:40].decode("utf-8", "replace"))
 
 
-def _hrbench_columns(record: bytes, name: str) -> list[str]:
-    columns = _hrbench_fields(record, f"{name}, row 0")
-    if missing := [column for column in _HRBENCH_NEEDED if column not in columns]:
-        raise broken(f"{name}, row 0", f"the columns {', '.join(_HRBENCH_NEEDED)}", f"none called {', '.join(missing)}")
-    if columns[-1] != "image":
-        raise broken(f"{name}, row 0", "image as the last column", columns[-1])
-    return columns
-
-
-def _hrbench_fields(record: bytes, where: str) -> list[str]:
+def _hrbench_cells(row: Row, record: bytes) -> list[str]:
     try:
         return next(csv.reader([record.decode("utf-8")], delimiter="\t"))
     except (UnicodeDecodeError, csv.Error, StopIteration) as error:
-        raise broken(where, "tab-separated UTF-8", str(error)) from error
+        row.broken("tab-separated UTF-8", str(error))
 
 
-def _hrbench_tsv_row(copy: Copy, name: str, columns: list[str], start: int, record: bytes, where: str) -> PictureRow:
-    """Returns a row of a table; its image is its last column, and found by its place in the file."""
+def _hrbench_record(root: FileRoot, row: Row, columns: list[str], start: int, record: bytes) -> Row:
     head, _, image = record.rpartition(b"\t")
-    fields = dict(zip(columns, _hrbench_fields(head + b"\t", where), strict=False))
+    fields: dict[str, object] = dict(zip(columns, _hrbench_cells(row, head + b"\t"), strict=False))
     if len(fields) < len(columns) or not image:
-        raise broken(where, f"{len(columns)} columns", f"{len(fields)} columns")
-    quotes = 1 if image.startswith(b'"') else 0
-    place = start + len(head) + 1 + quotes
-    stored = StoredImage(folder=copy.root.folder, name=name, start=place, length=len(image) - 2 * quotes)
-    digest = hashlib.blake2b(image.strip(b'"'), digest_size=16).hexdigest()
-    return _hrbench_row(copy, fields, stored, digest, f"{name.removesuffix('.tsv')}/{fields['index']}", where)
+        row.broken(f"{len(columns)} columns", f"{len(fields)} columns")
+    quotes = int(image.startswith(b'"'))
+    start += len(head) + 1 + quotes
+    fields["image"] = StoredImage(folder=root.folder, name=row.file, start=start, length=len(image) - 2 * quotes)
+    fields["digest"] = hashlib.blake2b(image.strip(b'"'), digest_size=16).hexdigest()
+    return replace(row, fields=fields)
 
 
-def _hrbench_row(
-    copy: Copy, fields: Mapping[str, str], image: StoredImage | TableImage, digest: str, key: str, where: str
-) -> PictureRow:
-    """Returns a row; `digest` is of the base64 text of its image."""
-    if missing := [column for column in ("question", *_HRBENCH_LETTERS) if not fields[column].strip()]:
-        raise broken(where, f"something in column {missing[0]}", fields[missing[0]])
+def _check_columns(row: Row, columns: Sequence[str]) -> None:
+    if missing := [column for column in _NEEDED if column not in columns]:
+        row.broken(f"the columns {', '.join(_NEEDED)}", f"none called {', '.join(missing)}")
+
+
+def _hrbench_row(copy: Copy, row: Row) -> PictureRow:
+    _check_columns(row, [*row.fields])
+    image = row.fields["image"]
+    if not isinstance(image, StoredImage | TableImage):
+        row.broken("an image as base64 text", image)
+    fields = {name: "" if value is None else str(value) for name, value in row.fields.items() if name != "image"}
+    if missing := [column for column in ("question", *_LETTERS) if not fields[column].strip()]:
+        row.broken(f"something in column {missing[0]}", fields[missing[0]])
     if not fields["index"].isdecimal():
-        raise broken(where, "a whole number as index", fields["index"])
-    if fields["answer"].strip() not in tuple(_HRBENCH_LETTERS):
-        raise broken(where, "A, B, C or D as answer", fields["answer"])
+        row.broken("a whole number as index", fields["index"])
+    if fields["answer"].strip() not in tuple(_LETTERS):
+        row.broken("A, B, C or D as answer", fields["answer"])
+    options = [fields[letter].strip() for letter in _LETTERS]
     return PictureRow(
-        key=key,
-        where=where,
-        split=copy.split_by(digest),
-        answer=answer_key(
-            where,
-            "choice",
-            fields["answer"].strip(),
-            options=[fields[letter].strip() for letter in _HRBENCH_LETTERS],
-            question=fields["question"].strip(),
-        ),
+        key=f"{row.file.rpartition('.')[0]}/{fields['index']}",
+        where=row.where,
+        split=copy.split_by(image.digest if isinstance(image, TableImage) else fields["digest"]),
+        answer=row.answer_key("choice", fields["answer"].strip(), options=options, question=fields["question"].strip()),
         category=category(fields["category"]),
         images=(image,),
     )
@@ -188,49 +164,38 @@ def _vstar_files(root: FileRoot) -> list[str]:
     return [f"{kind}/{name}" for kind in kinds for name in FileRoot(Path(root.folder, kind)).names(".json")]
 
 
-def _vstar_rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
-    return (row_or_error(partial(_vstar_of_file, copy, name)) for name in copy.files)
+def _vstar_rows(copy: Copy) -> Rows:
+    """Yields the rows, each of which is a file."""
+    return read_rows((Row({}, name, key=name.removesuffix(".json")) for name in copy.files), partial(_vstar_row, copy))
 
 
-def _vstar_of_file(copy: Copy, name: str) -> PictureRow:
-    """Returns the row that a file is."""
-    key = name.removesuffix(".json")
-    stored = _vstar_image(copy, key, name)
+def _vstar_row(copy: Copy, file: Row) -> PictureRow:
+    found = next((file.key + ending for ending in _VSTAR_ENDINGS if copy.has(file.key + ending)), None)
+    if found is None:
+        file.broken(f"an image {file.key}.jpg beside it", "none")
+    stored = copy.image(found)
     try:
         split = copy.whole_split or copy.split_by(stored.read().hex())
-        fields = objects(read_json_file(copy.root, name), name)
+        row = Row(json_object(read_json_file(copy.root, file.where), file.where), file.where)
     except (ToolError, ConfigError) as error:
-        raise BrokenRowError(f"{name}: {error}") from error
-    return _vstar_row(fields, stored, name, key=key, split=split)
-
-
-def _vstar_image(copy: Copy, stem: str, where: str) -> StoredImage:
-    """Returns the image beside a file, whichever of the endings it has."""
-    for ending in _VSTAR_ENDINGS:
-        if copy.has(stem + ending):
-            return copy.image(stem + ending)
-    raise broken(where, f"an image {stem}.jpg beside it", "none")
-
-
-def _vstar_row(fields: Fields, stored: StoredImage, where: str, *, key: str, split: str) -> PictureRow:
-    options, names, places = texts(fields, "options", where), texts(fields, "target_object", where), fields.get("bbox")
+        raise BrokenRowError(f"{file.where}: {error}") from error
+    options, names, places = row.texts("options"), row.texts("target_object"), row.fields.get("bbox")
     if not isinstance(places, list) or len(places) != len(names):
-        raise broken(where, f"a box for each of {len(names)} target objects as 'bbox'", places)
-    order = _vstar_order(key, len(options))
+        row.broken(f"a box for each of {len(names)} target objects as 'bbox'", places)
+    order = _vstar_order(file.key, len(options))
     return PictureRow(
-        key=key,
-        where=where,
+        key=file.key,
+        where=row.where,
         split=split,
-        answer=answer_key(
-            where,
+        answer=row.answer_key(
             "choice",
             string.ascii_uppercase[order.index(0)],
             options=[options[index] for index in order],
-            question=text(fields, "question", where),
+            question=row.text("question"),
         ),
-        category=key.split("/")[0],
+        category=file.key.split("/")[0],
         images=(stored,),
-        boxes=tuple((name, box(place, where, corners=False)) for name, place in zip(names, places, strict=True)),
+        boxes=tuple((name, row.box(place, corners=False)) for name, place in zip(names, places, strict=True)),
         facts=options[0],
     )
 

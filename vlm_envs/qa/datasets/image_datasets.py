@@ -1,63 +1,43 @@
 """Datasets of questions about images, and the registry of all image and video datasets.
 
-The layout that GQA, VSR, TreeVGR-RL, TallyQA, and PixMo-Count expect is described at each one's entry.
+The layout that each expects is described at its entry.
 """
 
 from __future__ import annotations
 
 import functools
 import string
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, get_args
 
-from vlm_envs.qa.datasets.dataset_images import StoredImage, media_fault, row_image, without_marks
+from vlm_envs.qa.datasets.dataset_images import IMAGE_COLUMNS, StoredImage, TableImage, without_marks
 from vlm_envs.qa.datasets.dataset_rows import (
-    BrokenRowError,
-    Fields,
     LabelledBox,
     LabelledPoint,
-    answer_key,
-    box,
-    broken,
+    Row,
     category,
-    choice_key,
-    each_row,
+    is_coordinate,
     is_letter,
-    objects,
-    option_texts,
+    json_object,
     plain_text,
     read_json_file,
-    row_or_error,
+    read_rows,
     split_question,
-    text,
-    whole,
 )
-from vlm_envs.qa.datasets.dataset_source import Copy, Dataset, DatasetSource, PictureRow, opened
+from vlm_envs.qa.datasets.dataset_source import Copy, Dataset, DatasetSource, PictureRow, Rows, opened, rows_by
 from vlm_envs.qa.datasets.dataset_splits import content_split
 from vlm_envs.qa.datasets.high_resolution import HRBENCH, VSTAR
-from vlm_envs.qa.datasets.image_folder import IMAGE_FOLDER
 from vlm_envs.qa.datasets.video_r1 import MAX_FRAMES, video_r1
-from vlm_envs.responses.answers import AnswerKey
+from vlm_envs.responses.answers import AnswerKey, AnswerKind
+from vlm_envs.responses.numbers import read_number
+from vlm_envs.splits import SPLITS
 from vlm_envs.tools.data_files import FileRoot
-
-
-def _rows_of_files(row: Callable[..., PictureRow], copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
-    """Yields the rows of all files; `row` is given the key of a row and the name of its file."""
-
-    def keyed(fields: Fields, where: str, number: int, file: str) -> PictureRow:
-        return row(copy, fields, where, key=f"{file.rsplit('.', 1)[0]}/{number}", file=file)
-
-    for name in copy.files:
-        yield from each_row(copy.root, name, partial(keyed, file=name))
-
 
 _GQA_SPLITS = {"train_": "train", "val_": "val", "testdev_": "test"}
 _GQA_QUESTIONS = "_questions.json"
 _GQA_GRAPHS = ("train_sceneGraphs.json", "val_sceneGraphs.json")
-
-Graphs = Mapping[str, Any]
 
 
 def _gqa_files(root: FileRoot) -> list[str]:
@@ -70,53 +50,50 @@ def _gqa_files(root: FileRoot) -> list[str]:
     return files
 
 
-def _gqa_rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
+def _gqa_rows(copy: Copy) -> Rows:
     graphs: dict[str, Any] = {}
-    for name in copy.root.names(".json"):
-        if name in _GQA_GRAPHS:
-            graphs.update(objects(read_json_file(copy.root, name), name))
+    for name in copy.root.existing(sorted(_GQA_GRAPHS)):
+        graphs.update(json_object(read_json_file(copy.root, name), name))
     for name in copy.files:
         (split,) = (split for start, split in _GQA_SPLITS.items() if name.startswith(start))
-        for number, value in objects(read_json_file(copy.root, name), name).items():
-            where, key = f"{name}, question {number}", f"{name.removesuffix(_GQA_QUESTIONS)}/{number}"
-            yield row_or_error(partial(_gqa_row, copy, value, where, graphs, key=key, split=split))
+        questions = json_object(read_json_file(copy.root, name), name)
+        rows = (
+            Row({"question": fields}, f"{name}, question {number}", key=f"{name.removesuffix(_GQA_QUESTIONS)}/{number}")
+            for number, fields in questions.items()
+        )
+        yield from read_rows(rows, partial(_gqa_row, copy, graphs, split))
 
 
-def _gqa_row(copy: Copy, value: object, where: str, graphs: Graphs, *, key: str, split: str) -> PictureRow:
-    fields = objects(value, where)
-    question, image = text(fields, "question", where), text(fields, "imageId", where)
-    types = fields.get("types")
+def _gqa_row(copy: Copy, graphs: Mapping[str, Any], split: str, asked: Row) -> PictureRow:
+    row = asked.item(asked.fields["question"])
+    question, image, full = row.text("question"), row.text("imageId"), row.fields.get("fullAnswer")
+    types = row.fields.get("types")
     structural = types.get("structural") if isinstance(types, dict) else None
-    full = fields.get("fullAnswer")
     return PictureRow(
-        key=key,
-        where=where,
+        key=asked.key,
+        where=row.where,
         split=split,
-        answer=answer_key(where, "exact", text(fields, "answer", where), question=question),
+        answer=row.answer_key("exact", row.text("answer"), question=question),
         category=category(structural) if isinstance(structural, str) else "other",
         images=(copy.image(f"images/{image}.jpg"),),
-        boxes=_gqa_boxes(fields, graphs.get(image), where),
+        boxes=_gqa_boxes(row, graphs[image]) if image in graphs else (),
         facts=full.strip() if isinstance(full, str) else "",
     )
 
 
-def _gqa_boxes(fields: Fields, graph: object, where: str) -> tuple[LabelledBox, ...]:
+def _gqa_boxes(row: Row, graph: object) -> tuple[LabelledBox, ...]:
     """Returns the things that a question's, its answer's and its full answer's words stand for, each once."""
-    if graph is None:
-        return ()
-    things = objects(objects(graph, where).get("objects"), f"{where}, scene graph")
-    annotations = fields.get("annotations")
+    things = row.item(row.item(graph).fields.get("objects"), "scene graph").fields
+    annotations = row.fields.get("annotations")
     named: dict[str, None] = {}
     for part in ("question", "answer", "fullAnswer"):
         words = annotations.get(part) if isinstance(annotations, dict) else None
         for numbers in words.values() if isinstance(words, dict) else ():
             named.update(dict.fromkeys(str(numbers).split(",")))
-    return tuple(_gqa_thing(things[number], f"{where}, thing {number}") for number in named if number in things)
-
-
-def _gqa_thing(value: object, where: str) -> LabelledBox:
-    thing = objects(value, where)
-    return text(thing, "name", where), box([thing.get(side) for side in "xywh"], where, corners=False)
+    found = [row.item(things[number], f"thing {number}") for number in named if number in things]
+    return tuple(
+        (thing.text("name"), thing.box([thing.fields.get(side) for side in "xywh"], corners=False)) for thing in found
+    )
 
 
 GQA = Dataset(
@@ -147,17 +124,17 @@ _VSR_FILES = {"train.jsonl": "train", "dev.jsonl": "val", "test.jsonl": "test"}
 _VSR_FOLDERS = ("images/", "", "images/train2017/", "images/val2017/", "train2017/", "val2017/", "trainval2017/")
 
 
-def _vsr_row(copy: Copy, fields: Fields, where: str, *, key: str, file: str) -> PictureRow:
-    caption, label, image = text(fields, "caption", where), fields.get("label"), text(fields, "image", where)
+def _vsr_row(copy: Copy, row: Row) -> PictureRow:
+    caption, label, image = row.text("caption"), row.fields.get("label"), row.text("image")
     if label not in (0, 1):
-        raise broken(where, "0 or 1 as 'label'", label)
+        row.broken("0 or 1 as 'label'", label)
     question = f'Is this statement about the picture true? "{caption}"'
     return PictureRow(
-        key=key,
-        where=where,
-        split=_VSR_FILES[file],
-        answer=answer_key(where, "exact", *(("yes", "true") if label else ("no", "false")), question=question),
-        category=category(text(fields, "relation", where)),
+        key=row.key,
+        where=row.where,
+        split=_VSR_FILES[row.file],
+        answer=row.answer_key("exact", *(("yes", "true") if label else ("no", "false")), question=question),
+        category=category(row.text("relation")),
         images=tuple(copy.image(start + image) for start in _VSR_FOLDERS),
         facts=caption if label else f'It is not so that "{caption}"',
     )
@@ -166,7 +143,7 @@ def _vsr_row(copy: Copy, fields: Fields, where: str, *, key: str, file: str) -> 
 VSR = Dataset(
     expected=f"a folder with {', '.join(_VSR_FILES)} and a folder images",
     files=lambda root: root.existing(_VSR_FILES),
-    rows=partial(_rows_of_files, _vsr_row),
+    rows=rows_by(_vsr_row),
 )
 """VSR: is a statement about where things are in a photograph true?
 
@@ -177,63 +154,48 @@ All published statements of both its divisions, random and zero-shot, were read 
 """
 
 
-def _treevgr_row(copy: Copy, fields: Fields, where: str, *, key: str, file: str) -> PictureRow:
-    image = row_image(fields, where)
+def _treevgr_row(copy: Copy, row: Row) -> PictureRow:
+    image, problem = row.image(), row.text("problem")
     if not isinstance(image, str):
-        raise broken(where, "the name of an image file as 'images'", image)
-    problem = text(fields, "problem", where)
-    if fault := media_fault(fields, problem, (), 1):
-        raise BrokenRowError(f"{where}: {fault}. Correct the row or remove it.")
-    question = without_marks(problem)
-    if not question:
-        raise broken(where, "a question as 'problem'", fields.get("problem"))
-    answer = _treevgr_answer(fields, question, where)
+        row.broken("the name of an image file as 'images'", image)
+    row.check_media(problem)
+    if not (question := without_marks(problem)):
+        row.broken("a question as 'problem'", problem)
+    answer = _treevgr_answer(row, question)
+    things = [row.item(thing) for thing in row.get("target_instances", list)]
     return PictureRow(
-        key=key,
-        where=where,
+        key=row.key,
+        where=row.where,
         split=copy.split_by(image),
         answer=answer,
         category="choice" if answer.kind == "choice" else "open",
         images=(copy.image(image),),
-        boxes=_treevgr_boxes(fields, where),
+        boxes=tuple((_treevgr_label(thing), thing.box(thing.fields.get("bbox"), corners=True)) for thing in things),
     )
 
 
-def _treevgr_answer(fields: Fields, question: str, where: str) -> AnswerKey:
+def _treevgr_answer(row: Row, question: str) -> AnswerKey:
     """Returns the key of a choice where there are options or the answer is a letter, else one for a judge."""
-    options, value = option_texts(fields, where), fields.get("answer")
-    answer = plain_text(value) if options and isinstance(value, int | float) else text(fields, "answer", where)
+    options, value = row.option_texts(), row.fields.get("answer")
+    answer = plain_text(value) if options and isinstance(value, int | float) else row.text("answer")
     if options:
-        return choice_key(answer, options, question, where)
-    if is_letter(answer):
-        return choice_key(answer, *_treevgr_options(question, answer), where)
-    return answer_key(where, "semantic", answer, question=question)
+        return row.choice_key(answer, options, question)
+    if not is_letter(answer):
+        return row.answer_key("semantic", answer, question=question)
+    asked, stated = split_question(question)
+    is_among = stated and answer.strip("().") in string.ascii_uppercase[: len(stated)]
+    return row.choice_key(answer, stated, asked) if is_among else row.choice_key(answer, (), question)
 
 
-def _treevgr_options(question: str, answer: str) -> tuple[tuple[str, ...], str]:
-    """Returns the options that a question ends in and the question itself; none unless the answer is one of them."""
-    asked, options = split_question(question)
-    is_among = answer.strip("().") in string.ascii_uppercase[: len(options)]
-    return (options, asked) if options and is_among else ((), question)
-
-
-def _treevgr_boxes(fields: Fields, where: str) -> tuple[LabelledBox, ...]:
-    instances = fields.get("target_instances")
-    if not isinstance(instances, list):
-        raise broken(where, "a list as 'target_instances'", instances)
-    found = []
-    for instance in instances:
-        thing = objects(instance, where)
-        name = thing.get("name")
-        label = name.strip() if isinstance(name, str) and name.strip() else "target"
-        found.append((label, box(thing.get("bbox"), where, corners=True)))
-    return tuple(found)
+def _treevgr_label(thing: Row) -> str:
+    name = thing.fields.get("name")
+    return (name.strip() if isinstance(name, str) else "") or "target"
 
 
 TREEVGR = Dataset(
     expected="a folder with a .parquet or .jsonl table of problem, answer, images and target_instances",
     files=lambda root: [*root.names(".jsonl"), *root.names(".parquet")],
-    rows=partial(_rows_of_files, _treevgr_row),
+    rows=rows_by(_treevgr_row),
     is_benchmark=False,
     has_boxes=True,
 )
@@ -256,27 +218,24 @@ Not run on the original data here.
 _TALLYQA_CATEGORIES = {True: "count_simple", False: "count_complex"}
 
 
-def _tallyqa_row(copy: Copy, fields: Fields, where: str, *, key: str, file: str) -> PictureRow:
-    question, image, simple = text(fields, "question", where), text(fields, "image", where), fields.get("issimple")
+def _tallyqa_row(copy: Copy, row: Row) -> PictureRow:
+    question, image, simple = row.text("question"), row.text("image"), row.fields.get("issimple")
+    # What the hash calls test is for training, since there is a test file
+    train_or_val = "val" if content_split(image) == "val" else "train"
     return PictureRow(
-        key=key,
-        where=where,
-        split="test" if file == "test.json" else _tallyqa_train_or_val(image),
-        answer=answer_key(where, "number", str(whole(fields, "answer", where)), question=question),
+        key=row.key,
+        where=row.where,
+        split="test" if row.file == "test.json" else train_or_val,
+        answer=row.answer_key("number", str(row.whole("answer")), question=question),
         category=_TALLYQA_CATEGORIES[simple] if isinstance(simple, bool) else "count",
         images=tuple(copy.image(name) for name in (image, f"images/{image}")),
     )
 
 
-def _tallyqa_train_or_val(image: str) -> str:
-    """Returns `val` for one image in ten; what the hash calls test is for training, since there is a test file."""
-    return "val" if content_split(image) == "val" else "train"
-
-
 TALLYQA = Dataset(
     expected="a folder with train.json or test.json and the folders of their images",
     files=lambda root: root.existing(("train.json", "test.json")),
-    rows=partial(_rows_of_files, _tallyqa_row),
+    rows=rows_by(_tallyqa_row),
 )
 """TallyQA: how many are there? Simple questions, and complex ones that need relations or attributes.
 
@@ -294,13 +253,15 @@ _PIXMO_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", "")
 
 
 def _pixmo_files(root: FileRoot) -> list[str]:
-    below = FileRoot(data) if (data := Path(root.folder, "data")).is_dir() else None
-    names = [*_pixmo_tables(root), *(f"data/{name}" for name in (_pixmo_tables(below) if below else ()))]
-    return [name for name in names if _pixmo_split(name) in _PIXMO_SPLITS]
-
-
-def _pixmo_tables(root: FileRoot) -> list[str]:
-    return sorted([*root.names(".parquet"), *root.names(".jsonl")])
+    folders = {"": root} | (
+        {"data/": FileRoot(Path(root.folder, "data"))} if Path(root.folder, "data").is_dir() else {}
+    )
+    tables = (
+        f"{start}{name}"
+        for start, folder in folders.items()
+        for name in sorted([*folder.names(".parquet"), *folder.names(".jsonl")])
+    )
+    return [name for name in tables if _pixmo_split(name) in _PIXMO_SPLITS]
 
 
 def _pixmo_split(name: str) -> str:
@@ -308,51 +269,49 @@ def _pixmo_split(name: str) -> str:
     return PurePosixPath(name).name.split("-")[0].split(".")[0]
 
 
-def _pixmo_row(copy: Copy, fields: Fields, where: str, *, key: str, file: str) -> PictureRow:
-    label, count = text(fields, "label", where), whole(fields, "count", where)
-    question = f"How many {label} are there in the picture?"
+def _pixmo_row(copy: Copy, row: Row) -> PictureRow:
+    label, count = row.text("label"), row.whole("count")
     return PictureRow(
-        key=key,
-        where=where,
-        split=_PIXMO_SPLITS[_pixmo_split(file)],
-        answer=answer_key(where, "number", str(count), question=question),
+        key=row.key,
+        where=row.where,
+        split=_PIXMO_SPLITS[_pixmo_split(row.file)],
+        answer=row.answer_key("number", str(count), question=f"How many {label} are there in the picture?"),
         category="count",
-        images=(_pixmo_image(copy, fields, where),),
-        points=_pixmo_points(fields, label, where),
+        images=(_pixmo_image(copy, row),),
+        points=_pixmo_points(row, label),
         facts=f"Number of {label} in the picture: {count}.",
     )
 
 
-def _pixmo_image(copy: Copy, fields: Fields, where: str) -> StoredImage:
-    if fields.get("image") is not None:
-        names = [text(fields, "image", where)]
+def _pixmo_image(copy: Copy, row: Row) -> StoredImage:
+    if row.has("image"):
+        names = [row.text("image")]
     else:
-        sha256 = text(fields, "image_sha256", where)
-        own = PurePosixPath(str(fields.get("image_url") or "").split("?")[0]).suffix.lower()
+        sha256 = row.text("image_sha256")
+        own = PurePosixPath(str(row.fields.get("image_url") or "").split("?")[0]).suffix.lower()
         names = [f"images/{sha256}{ending}" for ending in dict.fromkeys((own, *_PIXMO_ENDINGS))]
     found = next((name for name in names if copy.has(name)), None)
     if found is None:
-        raise broken(where, f"a file {names[0]}, downloaded from its image_url", "none")
+        row.broken(f"a file {names[0]}, downloaded from its image_url", "none")
     return copy.image(found)
 
 
-def _pixmo_points(fields: Fields, label: str, where: str) -> tuple[LabelledPoint, ...]:
-    points = fields.get("points")
+def _pixmo_points(row: Row, label: str) -> tuple[LabelledPoint, ...]:
+    points = given = row.fields.get("points")
     if isinstance(points, list) and all(isinstance(point, dict) for point in points):
         points = {axis: [point.get(axis) for point in points] for axis in "xy"}
     columns, rows = (points.get(axis) for axis in "xy") if isinstance(points, dict) else (None, None)
     if not isinstance(columns, list) or not isinstance(rows, list) or len(columns) != len(rows):
-        raise broken(where, "as many x as y in 'points'", fields.get("points"))
-    numbers = [*columns, *rows]
-    if not all(isinstance(n, int | float) and not isinstance(n, bool) and abs(n) < 1e9 for n in numbers):
-        raise broken(where, "numbers in 'points'", fields.get("points"))
+        row.broken("as many x as y in 'points'", given)
+    if not all(map(is_coordinate, [*columns, *rows])):
+        row.broken("numbers in 'points'", given)
     return tuple((label, (float(x), float(y))) for x, y in zip(columns, rows, strict=True))
 
 
 PIXMO_COUNT = Dataset(
     expected="a folder with tables such as train-00000-of-00001.parquet, or a folder data of them, and a folder images",
     files=_pixmo_files,
-    rows=partial(_rows_of_files, _pixmo_row),
+    rows=rows_by(_pixmo_row),
     has_boxes=True,
 )
 """PixMo-Count: how many things of a kind are there in a photograph from the web, with a point on each?
@@ -368,6 +327,70 @@ singular, so every point has the label as it stands. Hosts encode images anew, s
 an image are left out, as are points outside it.
 
 Not run on the original data here.
+"""
+
+
+_FOLDER_FILES = ("questions.jsonl", "questions.json", "questions.csv", "questions.parquet")
+_FOLDER_KINDS: tuple[AnswerKind, ...] = tuple(
+    kind for kind in get_args(AnswerKind) if kind not in ("choice", "verdict")
+)
+
+
+def _folder_row(copy: Copy, row: Row) -> PictureRow:
+    image = row.image()
+    stored: StoredImage | TableImage
+    if isinstance(image, TableImage):
+        stored, content = image, image.digest
+    elif isinstance(image, str) and copy.has(image):
+        stored, content = copy.image(image), image
+    else:
+        row.broken("the name of an image file in the folder as 'image'", image)
+    return PictureRow(
+        key=str(row.number + 1),
+        where=row.where,
+        split=row.one_of("split", SPLITS) or copy.split_by(content),
+        answer=_folder_answer(row),
+        category=category(row.text("category")) if row.fields.get("category") else "image",
+        images=(stored,),
+    )
+
+
+def _folder_answer(row: Row) -> AnswerKey:
+    question = row.text("question")
+    row.check_media(question)
+    question, answers, options = without_marks(question), row.answer_texts(), row.option_texts()
+    if options:
+        if len(answers) > 1:
+            row.broken("one answer of a row with options", list(answers))
+        return row.choice_key(answers[0], options, question)
+    are_numbers = all(read_number(answer) is not None for answer in answers)
+    kind: Any = row.one_of("kind", _FOLDER_KINDS) or ("number" if are_numbers else "exact")
+    return row.answer_key(kind, *answers, question=question)
+
+
+IMAGE_FOLDER = Dataset(
+    expected=f"a folder of images with one of {', '.join(_FOLDER_FILES)}, one question per row",
+    files=lambda root: root.existing(_FOLDER_FILES)[:1],
+    rows=rows_by(
+        _folder_row,
+        columns=(*IMAGE_COLUMNS, "question", "answer", "options", "kind", "category", "split", *string.ascii_uppercase),
+        other_names=dict.fromkeys(("choices", "candidates", "alternatives"), "options") | {"label": "answer"},
+    ),
+    is_benchmark=False,
+)
+"""A folder of images with a table of questions: the layout for data of one's own.
+
+The folder holds the images and `questions.jsonl` (one object per line), `questions.json` (a list of objects),
+`questions.csv` (UTF-8, commas, a header), or `questions.parquet`, with the columns `image` (a file of the folder, or in
+parquet the image itself), `question`, `answer` (a text, a number, or a list of accepted ones), and, where there are
+options, `options` (a list of texts or numbers, in CSV written as JSON) or the columns `A`, `B` and so on. The answer of
+a row with options is a letter, the text of an option, or both.
+
+`kind` says how other answers are compared: `number` (the default for numbers), `exact` (the default for texts), `anls`,
+`list`, or `semantic`. `category` and `split` are optional, too. Rows without `split` are divided by a hash of the
+image's name or content, so the questions of an image stay together. Other columns are not read and are reported once; a
+row with one that stands for a missing column, such as `choices` for `options`, is broken. For boxes use the columns of
+`treevgr`.
 """
 
 

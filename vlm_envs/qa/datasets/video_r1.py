@@ -21,18 +21,17 @@ Not run on the original data here.
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import re
 import string
-from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from vlm_envs.qa.datasets.dataset_images import image_ref
-from vlm_envs.qa.datasets.dataset_rows import BrokenRowError, Fields, answer_key, broken, category, each_row, text
-from vlm_envs.qa.datasets.dataset_source import Copy, Dataset, DatasetRow, PictureRow
+from vlm_envs.qa.datasets.dataset_rows import BrokenRowError, Row, category
+from vlm_envs.qa.datasets.dataset_source import AnsweredRow, Copy, Dataset, PictureRow, rows_by
 from vlm_envs.qa.sample import Sample, cluster_id
 from vlm_envs.responses.answers import RELATIVE_TOLERANCE, AnswerKey, AnswerKind
 from vlm_envs.tools.data_files import FileRoot
@@ -61,49 +60,34 @@ _EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class VideoRow(DatasetRow):
+class VideoRow(AnsweredRow):
     """One question about a video.
 
     Attributes:
-        answer: The key; it knows the question.
-        category: Kind of question.
         folder: Where its frames are, relative to the copy's folder.
         copy: The copy.
         max_frames: Most frames that are shown.
     """
 
-    answer: AnswerKey
-    category: str
     folder: str
     copy: Copy
     max_frames: int
 
-    @property
-    def answer_kind(self) -> AnswerKind:
-        """How answers are compared."""
-        return self.answer.kind
-
     def sample(self, sample_id: str) -> Sample:
         """Returns the row as a sample; the headers of its frames are read."""
-        names = frame_names(self.copy, self.folder)
+        row, names = Row({}, self.where), frame_names(self.copy, self.folder)
         if not names:
-            raise broken(self.where, f"pictures in {self.folder}", "none")
+            row.broken(f"pictures in {self.folder}", "none")
         chosen = spread(len(names), self.max_frames)
         try:
             images = tuple(image_ref(self.copy.image(f"{self.folder}/{names[index]}")) for index in chosen)
         except ToolError as error:
             raise BrokenRowError(f"{self.where}: {error}") from error
         if len({(image.width, image.height) for image in images}) > 1:
-            raise broken(self.where, f"frames of one size in {self.folder}", "several sizes")
-        content = hashlib.blake2b(digest_size=16)
-        for part in (*(image.digest for image in images), self.answer.question, *self.answer.options):
-            content.update(part.encode("utf-8", "surrogatepass") + b"\0")
-        return Sample(
-            sample_id=sample_id,
-            question=self.answer.question,
-            key=self.answer,
-            category=self.category,
-            digest=content.hexdigest(),
+            row.broken(f"frames of one size in {self.folder}", "several sizes")
+        return self.sample_of(
+            sample_id,
+            digest=self.digest_with(images),
             cluster=cluster_id("video", self.folder),
             images=images,
             times_s=tuple(index / FRAMES_PER_SECOND for index in chosen),
@@ -134,72 +118,47 @@ def spread(number: int, most: int) -> tuple[int, ...]:
     return tuple(index * (number - 1) // (most - 1) for index in range(most))
 
 
-def _rows(copy: Copy, *, max_frames: int) -> Iterator[DatasetRow | BrokenRowError]:
-    for name in copy.files:
-        stem = name.rsplit(".", 1)[0]
+def _row(max_frames: int, copy: Copy, row: Row) -> AnsweredRow:
+    path = row.text("path").removeprefix("./")
+    kind, answer, shown = category(row.text("problem_type")), _answer(row), row.text("data_type")
+    named: Any = {"key": row.key, "where": row.where, "split": copy.split_by(path)}
+    if shown == "image":
+        if not copy.has(path):
+            row.broken(f"an image {path}", "none")
+        return PictureRow(**named, answer=answer, category=kind, images=(copy.image(path),))
+    if shown != "video":
+        row.broken("'video' or 'image' as 'data_type'", shown)
+    folder = path.rsplit(".", 1)[0]
+    if not copy.root.has_folder(folder):
+        row.broken(f"a folder {folder} with the frames of {path}", "none")
+    return VideoRow(**named, answer=answer, category=kind, folder=folder, copy=copy, max_frames=max_frames)
 
-        def row(fields: Fields, where: str, number: int, stem: str = stem) -> DatasetRow:
-            return _row(copy, fields, where, key=f"{stem}/{number}", max_frames=max_frames)
 
-        yield from each_row(copy.root, name, row)
-
-
-def _row(copy: Copy, fields: Fields, where: str, *, key: str, max_frames: int) -> DatasetRow:
-    path = text(fields, "path", where).removeprefix("./")
-    kind, answer = text(fields, "problem_type", where), _answer(fields, where)
-    about = text(fields, "data_type", where)
-    if about == "video":
-        folder = path.rsplit(".", 1)[0]
-        if not copy.root.has_folder(folder):
-            raise broken(where, f"a folder {folder} with the frames of {path}", "none")
-        return VideoRow(
-            key=key,
-            where=where,
-            split=copy.split_by(path),
-            answer=answer,
-            category=category(kind),
-            folder=folder,
-            copy=copy,
-            max_frames=max_frames,
-        )
-    if about != "image":
-        raise broken(where, "'video' or 'image' as 'data_type'", about)
-    if not copy.has(path):
-        raise broken(where, f"an image {path}", "none")
-    return PictureRow(
-        key=key,
-        where=where,
-        split=copy.split_by(path),
-        answer=answer,
-        category=category(kind),
-        images=(copy.image(path),),
+def _answer(row: Row) -> AnswerKey:
+    problem_type = row.text("problem_type").casefold()
+    if (kind := _KINDS.get(problem_type)) is None:
+        row.broken(f"one of {', '.join(_KINDS)} as 'problem_type'", row.fields["problem_type"])
+    solution = _SOLUTION.fullmatch(row.text("solution"))
+    if solution is None or not solution[1].strip():
+        row.broken("an answer within <answer> and </answer> as 'solution'", row.fields["solution"])
+    return row.answer_key(
+        kind,
+        solution[1].strip(),
+        options=_options(row) if kind == "choice" else (),
+        question=row.text("problem"),
+        tolerance=_TOLERANCES.get(problem_type),
     )
 
 
-def _answer(fields: Fields, where: str) -> AnswerKey:
-    problem_type = text(fields, "problem_type", where).casefold()
-    kind = _KINDS.get(problem_type)
-    if kind is None:
-        raise broken(where, f"one of {', '.join(_KINDS)} as 'problem_type'", fields.get("problem_type"))
-    solution = _SOLUTION.fullmatch(text(fields, "solution", where))
-    if solution is None or not solution[1].strip():
-        raise broken(where, "an answer within <answer> and </answer> as 'solution'", fields.get("solution"))
-    question = text(fields, "problem", where)
-    options = _options(fields, where) if kind == "choice" else ()
-    tolerance = _TOLERANCES.get(problem_type)
-    return answer_key(where, kind, solution[1].strip(), options=options, question=question, tolerance=tolerance)
-
-
-def _options(fields: Fields, where: str) -> tuple[str, ...]:
+def _options(row: Row) -> tuple[str, ...]:
     """Returns the texts of the options, each without its letter; none where they stand in the question alone."""
-    options = fields.get("options") or []
+    options = row.fields.get("options") or []
     if not isinstance(options, list):
-        raise broken(where, "a list as 'options'", options)
-    read = [_OPTION.fullmatch(option) if isinstance(option, str) else None for option in options]
-    letters = [match[1].upper() for match in read if match is not None]
-    if letters != list(string.ascii_uppercase[: len(options)]):
-        raise broken(where, "'options' that begin with A., B. and so on", options)
-    return tuple(match[2] for match in read if match is not None)
+        row.broken("a list as 'options'", options)
+    read = [match for option in options if isinstance(option, str) and (match := _OPTION.fullmatch(option))]
+    if [match[1].upper() for match in read] != list(string.ascii_uppercase[: len(options)]):
+        row.broken("'options' that begin with A., B. and so on", options)
+    return tuple(match[2] for match in read)
 
 
 def video_r1(max_frames: int = MAX_FRAMES) -> Dataset:
@@ -207,7 +166,7 @@ def video_r1(max_frames: int = MAX_FRAMES) -> Dataset:
     return Dataset(
         expected="a folder with Video-R1-260k.json or Video-R1-COT-165k.json, and the images and frames at their paths",
         files=lambda root: [*root.names(".json"), *root.names(".jsonl")],
-        rows=functools.partial(_rows, max_frames=require_positive("max_frames", max_frames, minimum=2)),
+        rows=rows_by(partial(_row, require_positive("max_frames", max_frames, minimum=2))),
         is_benchmark=False,
         settings=(max_frames,),
     )

@@ -7,6 +7,7 @@ describe spatial relations and a judge reads them back; both use `RELATION_PHRAS
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import ClassVar, NamedTuple, Protocol, Self, TypeVar
@@ -116,26 +117,60 @@ class GridState(Protocol):
 
 
 GridStateT = TypeVar("GridStateT", bound=GridState)
+StateT = TypeVar("StateT")
 
 
-def descend(state: GridStateT, cost_to_go: Callable[[GridStateT], int | None]) -> tuple[int, ...] | None:
-    """Returns a shortest solution as action numbers, the first of equals in the order of the directions.
+ActionT = TypeVar("ActionT")
 
-    None if `cost_to_go`, which gives the fewest moves left from a state, knows no way.
+
+def descend(
+    state: StateT,
+    cost_to_go: Callable[[StateT], int | None],
+    successors: Callable[[StateT], Iterable[tuple[ActionT, StateT]]],
+) -> tuple[ActionT, ...] | None:
+    """Returns a shortest solution, of equals the first in the order of the successors.
+
+    Args:
+        state: Where it starts.
+        cost_to_go: Returns the fewest actions left from a state, None if there is no way.
+        successors: Returns the actions in a state, and where they lead.
     """
     cost = cost_to_go(state)
     if cost is None:
         return None
-    moves: list[int] = []
+    actions: list[ActionT] = []
     while cost > 0:
         cost -= 1
-        for direction in Direction:
-            successor = state.move(direction)
-            if cost_to_go(successor) == cost:
-                moves.append(int(direction))
-                state = successor
-                break
-    return tuple(moves)
+        action, state = next(pair for pair in successors(state) if cost_to_go(pair[1]) == cost)
+        actions.append(action)
+    return tuple(actions)
+
+
+def moves_of(state: GridStateT) -> Iterable[tuple[int, GridStateT]]:
+    """Returns the moves on a grid by number, and where they lead."""
+    return ((int(direction), state.move(direction)) for direction in Direction)
+
+
+def walk_distances(walls: bytes | bytearray, num_cols: int, start: int, occupied: frozenset[int]) -> list[int]:
+    """Returns the moves to each flat cell (row * num_cols + column) from one of them, -1 where no way leads.
+
+    Args:
+        walls: One byte per cell; 1 is a wall. The border is all walls.
+        num_cols: Width in cells.
+        start: Where the walk starts.
+        occupied: Other cells that are in the way.
+    """
+    distances = [-1] * len(walls)
+    distances[start] = 0
+    frontier = deque([start])
+    while frontier:
+        cell = frontier.popleft()
+        for step in (-num_cols, num_cols, -1, 1):
+            neighbor = cell + step
+            if distances[neighbor] < 0 and not walls[neighbor] and neighbor not in occupied:
+                distances[neighbor] = distances[cell] + 1
+                frontier.append(neighbor)
+    return distances
 
 
 class Relation(NamedTuple):
@@ -175,8 +210,10 @@ with a side.
 
 def relation_between(subject: str, subject_cell: Cell, object: str, object_cell: Cell) -> Relation:
     """Returns the relation of one named cell to another: the signs of row and column differences with both names."""
-    vertical = _sign(subject_cell[0] - object_cell[0])
-    return Relation(subject, vertical, _sign(subject_cell[1] - object_cell[1]), object)
+    vertical, horizontal = (
+        (mine > other) - (mine < other) for mine, other in zip(subject_cell, object_cell, strict=True)
+    )
+    return Relation(subject, vertical, horizontal, object)
 
 
 def relations_of(subjects: Mapping[str, Cell], objects: Mapping[str, Cell]) -> tuple[Relation, ...]:
@@ -204,19 +241,17 @@ def relations_text(relations: Iterable[Relation]) -> str:
     return ". ".join(relation_text(relation) for relation in relations) + "."
 
 
-def _sign(difference: int) -> int:
-    return (difference > 0) - (difference < 0)
-
-
 _DIRECTIONS = tuple(Direction)
 
 
-def budgeted_length(shortest: int, max_turns: int, max_actions_per_turn: int) -> int:
-    """Returns the most moves that the budget of an episode allows.
+def longest_solution(given: int | None, shortest: int, max_turns: int, max_actions_per_turn: int) -> int:
+    """Returns the given length of the longest solutions, by default the most moves that an episode's budget allows.
 
     Raises:
-        ConfigError: If these are fewer than the shortest solution takes.
+        ConfigError: If the budget is less than the shortest solution takes.
     """
+    if given is not None:
+        return given
     budget = require_positive("max_turns", max_turns) * require_positive("max_actions_per_turn", max_actions_per_turn)
     require(
         budget >= require_positive("min_solution_length", shortest),

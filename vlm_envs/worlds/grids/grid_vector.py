@@ -98,14 +98,10 @@ class DiscreteVector(VectorEnv[Pictures, NDArray[np.integer[Any]], NDArray[Any]]
     `infos["success"]` is bool[N].
 
     Args:
-        dynamics: How levels are drawn, and what moves do to one.
-        tiles: How they are drawn.
-        batch_type: What moves do to many.
+        world: A `GridWorld`, whose split, levels, tiles, and budget of moves these are.
         num_envs: How many levels at once, N.
         num_levels: Levels that are drawn beforehand, to be played over and over; None for a fresh one each episode,
             which takes longer to find than an episode takes to play.
-        split: Levels of `"train"`, `"val"` or `"test"`.
-        max_steps: Moves before an episode is truncated.
 
     Raises:
         ConfigError: If an argument is not usable.
@@ -113,30 +109,27 @@ class DiscreteVector(VectorEnv[Pictures, NDArray[np.integer[Any]], NDArray[Any]]
 
     _batch: GridBatch | None = None
 
-    def __init__(
-        self,
-        dynamics: GridDynamics[GridStateT],
-        tiles: TileSet,
-        batch_type: type[GridBatch],
-        *,
-        num_envs: int,
-        num_levels: int | None,
-        split: str,
-        max_steps: int,
-    ) -> None:
+    def __init__(self, world: Any, *, num_envs: int, num_levels: int | None) -> None:
         self.num_envs = require_positive("num_envs", num_envs)
-        self._dynamics, self._tiles, self._batch_type = dynamics, tiles, batch_type
-        self._split, self._max_steps = split, max_steps
-        self._codes = np.array([tiles.codes.get(symbol, 0) for symbol in batch_type.symbols], np.uint8)
+        self._dynamics: GridDynamics[GridStateT] = world.dynamics
+        self._tiles: TileSet = world.view.tiles
+        self._batch_type: type[GridBatch] = world.batch_type
+        self._split, self._max_steps = world.split, world.max_turns * world.max_actions_per_turn
+        if world.max_steps is not None:
+            self._max_steps = min(self._max_steps, world.max_steps)
+        self._codes = np.array([self._tiles.codes.get(symbol, 0) for symbol in self._batch_type.symbols], np.uint8)
         self._rngs = [seeding.np_random()[0] for _ in range(num_envs)]
         self._num_steps, self._over = np.zeros(num_envs, np.int64), np.zeros(num_envs, np.bool_)
         self._levels: GridBatch | None = None
         if num_levels is not None:
             rng = np.random.default_rng(0)
-            drawn = [dynamics.generate(rng, split) for _ in range(require_positive("num_levels", num_levels))]
-            self._levels = batch_type.of(drawn)
+            drawn = [
+                self._dynamics.generate(rng, self._split) for _ in range(require_positive("num_levels", num_levels))
+            ]
+            self._levels = self._batch_type.of(drawn)
         self.metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}
-        shape = (dynamics.shape[0] * tiles.cell_px, dynamics.shape[1] * tiles.cell_px, 3)
+        num_rows, num_cols = self._dynamics.shape
+        shape = (num_rows * self._tiles.cell_px, num_cols * self._tiles.cell_px, 3)
         self.single_observation_space = gym.spaces.Box(0, 255, shape, np.uint8)
         self.single_action_space = gym.spaces.Discrete(len(Direction))
         self.observation_space = batch_space(self.single_observation_space, num_envs)

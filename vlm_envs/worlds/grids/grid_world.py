@@ -19,13 +19,13 @@ from vlm_envs.worlds.grids.grid_levels import Direction, GridDynamics, GridState
 from vlm_envs.worlds.grids.grid_tiles import tile_set
 from vlm_envs.worlds.grids.grid_vector import DiscreteVector, GridBatch
 
-_BY_NAME = {direction.title.lower(): int(direction) for direction in Direction}
 ACTION_NAMES = tuple(direction.title for direction in Direction)
 
 
 def parse_direction(text: str) -> int | None:
     """Returns the action a name stands for, whatever its case, or None."""
-    return _BY_NAME.get(text.lower())
+    name = text.capitalize()
+    return ACTION_NAMES.index(name) if name in ACTION_NAMES else None
 
 
 STEP_PENALTY = -0.1
@@ -50,17 +50,12 @@ class GridTask(Task[GridStateT, int], ABC):
         return f"{self.write_action(action)} to {next_state.player}"
 
 
-NATURAL_LANGUAGE_HELP = "Describe states by how things lie to each other, such as: {example}"
-SYMBOLIC_HELP = "Write states as rows of symbols: {symbols}."
-STRUCTURED_HELP = "Write states as {example} with (row, column) from the top left, counting from 0."
-
-
 def representation_help(*, natural_language: str, symbols: str, structured: str) -> Mapping[str, str]:
     """Returns one sentence per representation on how to write states, from a world's own examples."""
     return {
-        "natural_language": NATURAL_LANGUAGE_HELP.format(example=natural_language),
-        "symbolic": SYMBOLIC_HELP.format(symbols=symbols),
-        "structured": STRUCTURED_HELP.format(example=structured),
+        "natural_language": f"Describe states by how things lie to each other, such as: {natural_language}",
+        "symbolic": f"Write states as rows of symbols: {symbols}.",
+        "structured": f"Write states as {structured} with (row, column) from the top left, counting from 0.",
     }
 
 
@@ -128,13 +123,4 @@ class GridWorld(World[GridStateT, int]):
         """Returns many of these worlds, moved by numbers; arguments as in `DiscreteVector`."""
         if self.obs_mode != "image":
             raise ConfigError(f"Worlds with action_mode='discrete' show pictures only; got obs_mode={self.obs_mode!r}.")
-        budget = self.max_turns * self.max_actions_per_turn
-        return DiscreteVector(
-            self.dynamics,
-            self.view.tiles,
-            self.batch_type,
-            num_envs=num_envs,
-            num_levels=num_levels,
-            split=self.split,
-            max_steps=budget if self.max_steps is None else min(budget, self.max_steps),
-        )
+        return DiscreteVector(self, num_envs=num_envs, num_levels=num_levels)

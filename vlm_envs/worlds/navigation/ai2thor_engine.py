@@ -21,13 +21,14 @@ from vlm_envs.content.homes.home import LATTICE_CM, QUARTERS, words_of
 from vlm_envs.errors import ConfigError, EngineUnavailableError, GenerationError, LevelError
 from vlm_envs.parts import Dynamics, View
 from vlm_envs.requirements import install_command
+from vlm_envs.worlds.grids.grid_levels import descend
 from vlm_envs.worlds.navigation import navigation_text
 from vlm_envs.worlds.navigation.ai2thor_tasks import (
     SceneState,
-    heading_of,
     load_tasks,
-    millimetres,
+    millimeters,
     parse_scene,
+    pose_mm,
     scene_split,
     scene_text,
 )
@@ -37,13 +38,6 @@ from vlm_envs.worlds.navigation.navigation_text import INSTRUCTION_SETS, PHRASES
 VERSION = "5.0.0"
 VISIBILITY_M = 10.0
 """How far away objects count as visible. Source: EmbodiedBench's navigation environment."""
-
-_NO_BUILD = (
-    "AI2-THOR has no Unity build for this machine: {error}. Its builds come from AI2's own server, by commit and "
-    "platform. Get one where that server can be reached, by running Controller(platform=CloudRendering) once there, "
-    "and copy it (it lies in ~/.ai2thor/releases); or build it from AI2-THOR's sources with Unity. Then pass the "
-    "executable's path as local_executable_path."
-)
 
 
 class Ai2Thor:
@@ -146,15 +140,7 @@ class Ai2Thor:
 def with_pose_of(state: SceneState, event: Any) -> SceneState:
     """Returns a state with the agent where an event has it."""
     agent = event.metadata["agent"]
-    position = agent["position"]
-    return replace(
-        state,
-        x_mm=millimetres(position["x"]),
-        y_mm=millimetres(position["y"]),
-        z_mm=millimetres(position["z"]),
-        heading=heading_of(agent["rotation"]["y"]),
-        horizon=round(agent["cameraHorizon"]),
-    )
+    return replace(state, **pose_mm(agent["position"], agent["rotation"]["y"], agent["cameraHorizon"]))
 
 
 def start_controller(**options: Any) -> Any:
@@ -174,11 +160,11 @@ def start_controller(**options: Any) -> Any:
     try:
         return controller.Controller(platform=platform.CloudRendering, **options)
     except Exception as error:  # downloads, Vulkan and Unity fail in many ways; each is told, none is hidden
-        if "no build exists" in str(error):
-            raise EngineUnavailableError(_NO_BUILD.format(error=error)) from error
         raise EngineUnavailableError(
             f"AI2-THOR did not start: {type(error).__name__}: {error}. CloudRendering needs a Vulkan driver, and the "
-            "first start a download; a build on your disk is used with local_executable_path."
+            "first start downloads a Unity build from AI2's server. Where it cannot be reached, copy a build (it lies "
+            "in ~/.ai2thor/releases), or build one from AI2-THOR's sources, and pass the executable's path as "
+            "local_executable_path."
         ) from error
 
 
@@ -195,17 +181,6 @@ SETS_WITHOUT_FILE = ("base", "common_sense", "complex_instruction")
 NUM_SCENES_TRIED = 20
 _NUM_STARTS = 30
 _SNAP_MM = 25
-
-_CALLS = {
-    Action.MOVE_AHEAD: "MoveAhead",
-    Action.MOVE_RIGHT: "MoveRight",
-    Action.MOVE_BACK: "MoveBack",
-    Action.MOVE_LEFT: "MoveLeft",
-    Action.ROTATE_RIGHT: "RotateRight",
-    Action.ROTATE_LEFT: "RotateLeft",
-    Action.LOOK_UP: "LookUp",
-    Action.LOOK_DOWN: "LookDown",
-}
 
 Snapped = tuple[int, int]
 
@@ -263,32 +238,23 @@ class SceneDynamics(Dynamics[SceneState, Action]):
     def _draw(self, rng: np.random.Generator, scene: str) -> SceneState | None:
         """Returns a random search in a scene, its target in view, or None if a few tries find none."""
         event = self.thor.enter(scene)
-        height_mm = millimetres(event.metadata["agent"]["position"]["y"])
-        counts = Counter(each["objectType"] for each in event.metadata["objects"])
-        targets = [
-            each
-            for each in event.metadata["objects"]
-            if counts[each["objectType"]] == 1 and each["objectType"] in PHRASES
-        ]
+        height_m, objects = event.metadata["agent"]["position"]["y"], event.metadata["objects"]
+        counts = Counter(thing["objectType"] for thing in objects)
+        targets = [thing for thing in objects if counts[thing["objectType"]] == 1 and thing["objectType"] in PHRASES]
         places = sorted(self.thor.reachable_m(scene))
         for _ in range(_NUM_STARTS if targets and places else 0):
             target, (x, z) = targets[int(rng.integers(len(targets)))], places[int(rng.integers(len(places)))]
             state = SceneState(
                 scene=scene,
-                x_mm=millimetres(x),
-                y_mm=height_mm,
-                z_mm=millimetres(z),
-                heading=int(rng.integers(4)),
-                horizon=0,
+                **pose_mm({"x": x, "y": height_m, "z": z}, 90 * int(rng.integers(4)), 0),
                 target_id=target["objectId"],
                 target_type=target["objectType"],
-                target_x_mm=millimetres(target["position"]["x"]),
-                target_z_mm=millimetres(target["position"]["z"]),
+                target_x_mm=millimeters(target["position"]["x"]),
+                target_z_mm=millimeters(target["position"]["z"]),
                 instruction=self._sentence(rng, target["objectType"], sorted(counts)),
             )
             length = self._shortest(state)
-            fits = length is not None and self.wanted.holds(length)
-            if fits and self._sees_target(state):
+            if length is not None and self.wanted.holds(length) and self._sees_target(state):
                 return state
         return None
 
@@ -322,11 +288,10 @@ class SceneDynamics(Dynamics[SceneState, Action]):
 
     def step(self, state: SceneState, action: Action, rng: np.random.Generator) -> tuple[SceneState, bool]:
         """Carries out an action in the simulator."""
-        if action.is_move:
-            arguments: dict[str, Any] = {"moveMagnitude": self.step_m}
-        else:
-            arguments = {"degrees": 90 if action in (Action.ROTATE_RIGHT, Action.ROTATE_LEFT) else 30}
-        following = self.thor.act(state, _CALLS[action], **arguments)
+        turns = action in (Action.ROTATE_RIGHT, Action.ROTATE_LEFT)
+        arguments = {"moveMagnitude": self.step_m} if action.is_move else {"degrees": 90 if turns else 30}
+        call = action.name.title().replace("_", "")  # such as MoveAhead
+        following = self.thor.act(state, call, **arguments)
         return (state, False) if following == state else (following, True)
 
     def is_success(self, state: SceneState) -> bool:
@@ -338,19 +303,13 @@ class SceneDynamics(Dynamics[SceneState, Action]):
 
         None if there is no way, or if the target must be seen, which cannot be told without going there.
         """
-        cost = self._shortest(state)
-        if cost is None or self.rules.require_visible:
+        if self.rules.require_visible:
             return None
-        distances, place, actions = self._field(state), _snap(state.x_mm, state.z_mm), []
-        while cost > 0:
-            cost -= 1
-            for action in ACTIONS[:4]:
-                following = self._beside(place, (state.heading + action) % 4)
-                if distances.get(following) == cost:
-                    actions.append(action)
-                    place = following
-                    break
-        return tuple(actions)
+        return descend(
+            _snap(state.x_mm, state.z_mm),
+            self._field(state).get,
+            lambda place: ((action, self._beside(place, (state.heading + action) % 4)) for action in ACTIONS[:4]),
+        )
 
     def close(self) -> None:
         """Ends the simulator."""
@@ -365,13 +324,17 @@ class SceneDynamics(Dynamics[SceneState, Action]):
         if key not in self._distances:
             if state.scene not in self._places:
                 places = self.thor.reachable_m(state.scene)
-                self._places[state.scene] = frozenset(_snap(millimetres(x), millimetres(z)) for x, z in places)
-            self._distances[key] = self._search(state, self._places[state.scene])
+                self._places[state.scene] = frozenset(_snap(millimeters(x), millimeters(z)) for x, z in places)
+            near = (
+                (x, z)
+                for x, z in sorted(self._places[state.scene])
+                if self._is_near(replace(state, x_mm=x * _SNAP_MM, z_mm=z * _SNAP_MM))
+            )
+            self._distances[key] = self._search(dict.fromkeys(near, 0), self._places[state.scene])
         return self._distances[key]
 
-    def _search(self, state: SceneState, places: frozenset[Snapped]) -> dict[Snapped, int]:
-        near = sorted(p for p in places if self._is_near(replace(state, x_mm=p[0] * _SNAP_MM, z_mm=p[1] * _SNAP_MM)))
-        distances, frontier = dict.fromkeys(near, 0), deque(near)
+    def _search(self, distances: dict[Snapped, int], places: frozenset[Snapped]) -> dict[Snapped, int]:
+        frontier = deque(distances)
         while frontier:
             place = frontier.popleft()
             for direction in range(4):

@@ -15,9 +15,8 @@ A task file is JSON in the form of EmbodiedBench's navigation sets (one file per
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
@@ -102,12 +101,21 @@ def load_tasks(path: str | PathLike[str]) -> tuple[SceneState, ...]:
     return tuple(_read_task(task, index, path) for index, task in enumerate(tasks))
 
 
-def millimetres(metres: Any) -> int:
-    """Returns a length of AI2-THOR, in metres, as whole millimetres."""
-    number = float(metres)
-    if not math.isfinite(number) or abs(number) * 1000 > _MAX_MM:
-        raise ValueError(f"{metres!r} is no position in a house")
+def millimeters(meters: Any) -> int:
+    """Returns a length of AI2-THOR, in meters, as whole millimeters."""
+    number = float(meters)
+    if not abs(number) * 1000 <= _MAX_MM:  # true for NaN, too
+        raise ValueError(f"{meters!r} is no position in a house")
     return round(number * 1000)
+
+
+def pose_mm(position: Mapping[str, Any], rotation_degrees: Any, horizon_degrees: Any) -> dict[str, Any]:
+    """Returns the fields of a state that say where the agent stands and looks."""
+    return {
+        **{f"{axis}_mm": millimeters(position[axis]) for axis in "xyz"},
+        "heading": round(float(rotation_degrees) / 90) % 4,
+        "horizon": round(float(horizon_degrees)),
+    }
 
 
 def scene_text(state: SceneState) -> str:
@@ -122,20 +130,18 @@ def parse_scene(level: str) -> SceneState:
         LevelError: If the text is not a state.
     """
     try:
-        content = json.loads(level) if len(level) <= MAX_LEVEL_CHARS else None
+        state = SceneState(**json.loads(level if len(level) <= MAX_LEVEL_CHARS else ""))
     except (TypeError, ValueError, RecursionError) as error:
-        raise LevelError(f"A level is a JSON text, as dump() writes it; this is none: {error}.") from error
-    fields = SceneState.__dataclass_fields__
-    if not isinstance(content, dict) or set(content) != set(fields):
-        raise LevelError(f"A level is a JSON object with exactly the keys {', '.join(fields)}.")
-    for name, value in content.items():
-        is_text = fields[name].type == "str"
-        is_right = isinstance(value, str) and value.isprintable() and value if is_text else _is_small(value)
-        if not is_right:
-            raise LevelError(f"A level's {name} must be {'one line of text' if is_text else 'a whole number'}.")
-    if content["heading"] not in range(4) or content["horizon"] not in range(-90, 91):
+        raise LevelError(f"A level is a JSON object, as dump() writes it; this is none: {error}.") from error
+    texts = (state.scene, state.target_id, state.target_type, state.instruction)
+    lengths = (state.x_mm, state.y_mm, state.z_mm, state.target_x_mm, state.target_z_mm)
+    if not all(isinstance(text, str) and text and text.isprintable() for text in texts):
+        raise LevelError(f"A level's scene, target and instruction must be one line of text each; got {texts!r:.500}.")
+    if not all(map(_is_small, (*lengths, state.heading, state.horizon))):
+        raise LevelError(f"A level's lengths and angles must be whole numbers of at most {_MAX_MM}.")
+    if state.heading not in range(4) or state.horizon not in range(-90, 91):
         raise LevelError("A level's heading is 0 to 3 and its horizon -90 to 90.")
-    return SceneState(**content)
+    return state
 
 
 def _is_small(value: object) -> bool:
@@ -144,19 +150,16 @@ def _is_small(value: object) -> bool:
 
 def _read_task(task: Any, index: int, path: str | PathLike[str]) -> SceneState:
     try:
-        pose, target = task["agentPose"], task["target_position"]
-        target_id = _first(task["targetObjectIds"])
+        pose, target, ids = task["agentPose"], task["target_position"], task["targetObjectIds"]
+        target_id = _text(ids[0] if isinstance(ids, list) else ids)
+        rotation = pose["rotation"]  # a number, or AI2-THOR's three angles
         return SceneState(
             scene=_text(task["scene"]),
-            x_mm=millimetres(pose["position"]["x"]),
-            y_mm=millimetres(pose["position"]["y"]),
-            z_mm=millimetres(pose["position"]["z"]),
-            heading=heading_of(_rotation(pose["rotation"])),
-            horizon=round(float(pose["horizon"])),
+            **pose_mm(pose["position"], rotation["y"] if isinstance(rotation, dict) else rotation, pose["horizon"]),
             target_id=target_id,
             target_type=_text(task.get("targetObjectType", target_id.partition("|")[0])),
-            target_x_mm=millimetres(target["x"]),
-            target_z_mm=millimetres(target["z"]),
+            target_x_mm=millimeters(target["x"]),
+            target_z_mm=millimeters(target["z"]),
             instruction=" ".join(_text(task["instruction"]).split()),
         )
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -164,21 +167,6 @@ def _read_task(task: Any, index: int, path: str | PathLike[str]) -> SceneState:
             f"Task {index} of task_file={str(path)!r} lacks or garbles something: {type(error).__name__}: {error}. "
             "Expected scene, instruction, targetObjectIds, target_position and agentPose (position, rotation, horizon)."
         ) from error
-
-
-def heading_of(degrees: float) -> int:
-    """Returns the quarter turns nearest to an angle clockwise from north."""
-    return round(float(degrees) / 90) % 4
-
-
-def _rotation(value: Any) -> float:
-    """Returns the turn about the vertical; files hold it as a number or as AI2-THOR's three angles."""
-    return float(value["y"] if isinstance(value, Mapping) else value)
-
-
-def _first(value: Any) -> str:
-    """Returns an object's id, or the first of several."""
-    return _text(value[0] if isinstance(value, Sequence) and not isinstance(value, str) else value)
 
 
 def _text(value: Any) -> str:

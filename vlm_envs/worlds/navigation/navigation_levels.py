@@ -7,7 +7,6 @@ shortest plan from everywhere; it is remembered per home and target, and each st
 from __future__ import annotations
 
 import json
-from collections import deque
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -21,6 +20,7 @@ from vlm_envs.content.homes.home_space import MAX_TILT, FreeSpace, Pose, bearing
 from vlm_envs.content.homes.home_text import home_data, read_home, read_whole
 from vlm_envs.errors import GenerationError, LevelError
 from vlm_envs.responses.parsing import ActionGrammar
+from vlm_envs.worlds.grids.grid_levels import descend
 from vlm_envs.worlds.navigation.navigation_text import target_candidates, write_instruction
 
 
@@ -48,19 +48,7 @@ class Action(IntEnum):
 
 
 ACTIONS = tuple(Action)
-ACTION_NAMES = tuple(
-    action.title
-    for action in (
-        Action.MOVE_AHEAD,
-        Action.MOVE_BACK,
-        Action.MOVE_RIGHT,
-        Action.MOVE_LEFT,
-        Action.ROTATE_RIGHT,
-        Action.ROTATE_LEFT,
-        Action.LOOK_UP,
-        Action.LOOK_DOWN,
-    )
-)
+ACTION_NAMES = tuple(ACTIONS[number].title for number in (0, 2, 1, 3, 4, 5, 6, 7))
 """The names in the order of the paper's prompt."""
 
 _BY_NAME = {action.title: action for action in Action}
@@ -107,7 +95,7 @@ class NavigationState:
 
     @property
     def target_bearing(self) -> tuple[float, float]:
-        """How far the target's middle lies ahead and to the right, level, in metres."""
+        """How far the target's middle lies ahead and to the right, level, in meters."""
         return bearing(self.pose, self.target_thing.x_cm / 100, self.target_thing.y_cm / 100)
 
 
@@ -148,12 +136,9 @@ def parse_level(level: str) -> NavigationState:
 def _read_pose(content: Any) -> Pose:
     if not isinstance(content, list) or len(content) != 4:
         raise LevelError("A level's pose is [x, y, heading, tilt].")
-    return Pose(
-        x=read_whole(content[0], "A pose's x", 0, 1000),
-        y=read_whole(content[1], "A pose's y", 0, 1000),
-        heading=read_whole(content[2], "A pose's heading", 0, 3),
-        tilt=read_whole(content[3], "A pose's tilt", -MAX_TILT, MAX_TILT),
-    )
+    bounds = ((0, 1000), (0, 1000), (0, 3), (-MAX_TILT, MAX_TILT))
+    named = zip(Pose._fields, content, bounds, strict=True)
+    return Pose(*(read_whole(value, f"A pose's {name}", low, high) for name, value, (low, high) in named))
 
 
 def _read_instruction(content: Any) -> str:
@@ -164,7 +149,6 @@ def _read_instruction(content: Any) -> str:
 
 UNREACHABLE = -1
 _NUM_TILTS = 2 * MAX_TILT + 1
-_NUM_VIEWS = 4 * _NUM_TILTS
 # Straight ahead first: of several shortest plans the oracle takes the one a person would
 _PREFERENCE = (Action.MOVE_AHEAD, Action.MOVE_RIGHT, Action.MOVE_LEFT, Action.MOVE_BACK, *ACTIONS[4:])
 
@@ -211,27 +195,18 @@ def is_success(home: Home, target: int, pose: Pose, rules: Rules) -> bool:
 def cost_to_go(state: NavigationState, rules: Rules, *, with_furniture: bool = True) -> int | None:
     """Returns the fewest actions to success, or None if there is no way."""
     space = free_space(state.home, rules.num_steps, with_furniture)
-    cost = _cost(state.pose, space, _field(state.home, state.target, rules, with_furniture), rules)
-    return None if cost == UNREACHABLE else cost
+    return _cost(state.pose, space, _field(state.home, state.target, rules, with_furniture), rules)
 
 
 def plan(state: NavigationState, rules: Rules, *, with_furniture: bool = True) -> tuple[Action, ...] | None:
     """Returns a shortest plan, or None if there is none; equal states give equal plans."""
     space = free_space(state.home, rules.num_steps, with_furniture)
     field = _field(state.home, state.target, rules, with_furniture)
-    pose, actions = state.pose, []
-    cost = _cost(pose, space, field, rules)
-    if cost == UNREACHABLE:
-        return None
-    while cost > 0:
-        cost -= 1
-        for action in _PREFERENCE:
-            following = act(pose, action, space)
-            if following is not pose and _cost(following, space, field, rules) == cost:
-                actions.append(action)
-                pose = following
-                break
-    return tuple(actions)
+    return descend(
+        state.pose,
+        lambda pose: _cost(pose, space, field, rules),
+        lambda pose: ((action, act(pose, action, space)) for action in _PREFERENCE),
+    )
 
 
 def _is_near(home: Home, target: int, x: int, y: int, rules: Rules) -> bool:
@@ -240,67 +215,39 @@ def _is_near(home: Home, target: int, x: int, y: int, rules: Rules) -> bool:
     return east * east + north * north <= rules.success_cm * rules.success_cm
 
 
-def _cost(pose: Pose, space: FreeSpace, field: tuple[int, ...], rules: Rules) -> int:
+def _cost(pose: Pose, space: FreeSpace, field: tuple[int, ...], rules: Rules) -> int | None:
     index = space.index((pose.x, pose.y))
     if index < 0:
-        return UNREACHABLE
-    return field[index * _NUM_VIEWS + _view(pose)] if rules.require_visible else field[index]
-
-
-def _view(pose: Pose) -> int:
-    return pose.heading * _NUM_TILTS + pose.tilt + MAX_TILT
+        return None
+    if rules.require_visible:
+        index = (index * 4 + pose.heading) * _NUM_TILTS + pose.tilt + MAX_TILT
+    return None if field[index] == UNREACHABLE else field[index]
 
 
 @lru_cache(maxsize=1024)
 def _field(home: Home, target: int, rules: Rules, with_furniture: bool) -> tuple[int, ...]:
-    """Returns the fewest actions to success from each place, or from each pose if the target must be seen."""
-    space = free_space(home, rules.num_steps, with_furniture)
-    near = [
-        index
-        for index, is_free in enumerate(space.is_free)
-        if is_free and _is_near(home, target, *space.cell(index), rules)
-    ]
-    if rules.require_visible:
-        return _pose_field(home, target, rules, space, near)
-    return _place_field(space, near)
+    """Returns the fewest actions to success from each place, or, place by place, from each view if it matters.
 
-
-def _place_field(space: FreeSpace, goals: list[int]) -> tuple[int, ...]:
-    distances = [UNREACHABLE] * len(space.is_free)
-    for goal in goals:
-        distances[goal] = 0
-    frontier = deque(goals)
-    moves = [(space.can_step[direction], space.offset(direction, space.num_steps)) for direction in range(4)]
-    while frontier:
-        index = frontier.popleft()
-        for can_step, offset in moves:
-            if can_step[index] and distances[index + offset] == UNREACHABLE:
-                distances[index + offset] = distances[index] + 1
-                frontier.append(index + offset)
-    return tuple(distances)
-
-
-def _pose_field(home: Home, target: int, rules: Rules, space: FreeSpace, near: list[int]) -> tuple[int, ...]:
-    """Returns as many entries a place as there are views, `_view` by `_view`.
-
-    All poses that are equally far are reached at once: boolean arrays of shape [place, heading, tilt].
+    All poses that are equally far are reached at once: bool[place, heading, tilt], or bool[place, 1, 1].
     """
+    space = free_space(home, rules.num_steps, with_furniture)
+    reached = np.zeros((len(space.is_free), *((4, _NUM_TILTS) if rules.require_visible else (1, 1))), bool)
+    for index in np.flatnonzero(space.is_free).tolist():
+        x, y = space.cell(index)
+        if _is_near(home, target, x, y, rules):
+            for heading, tilt in np.ndindex(reached.shape[1:]):
+                pose = Pose(x, y, heading, tilt - MAX_TILT)
+                reached[index, heading, tilt] = is_success(home, target, pose, rules)
     moves = [
         (np.flatnonzero(space.can_step[direction]), space.offset(direction, rules.num_steps)) for direction in range(4)
     ]
-    reached = np.zeros((len(space.is_free), 4, _NUM_TILTS), bool)
-    for index in near:
-        for heading in range(4):
-            for tilt in range(-MAX_TILT, MAX_TILT + 1):
-                pose = Pose(*space.cell(index), heading, tilt)
-                reached[index, heading, tilt + MAX_TILT] = can_see(home, pose, target, rules.fov_degrees)
     distances = np.where(reached, 0, UNREACHABLE)
     frontier, distance = reached.copy(), 0
     while frontier.any():
         following = np.roll(frontier, 1, axis=1) | np.roll(frontier, -1, axis=1)
         following[:, :, 1:] |= frontier[:, :, :-1]
         following[:, :, :-1] |= frontier[:, :, 1:]
-        for places, offset in moves:  # Whatever the heading: each has a move in all four directions
+        for places, offset in moves:  # whatever the heading: each has a move in all four directions
             following[places + offset] |= frontier[places]
         frontier, distance = following & ~reached, distance + 1
         reached |= frontier

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from os import PathLike
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,9 @@ from vlm_envs.parts import Dynamics, Task, View
 from vlm_envs.responses.formats import WITHOUT_SYMBOLS
 from vlm_envs.spaces import MAX_RESOLUTION
 from vlm_envs.splits import split_of
-from vlm_envs.validation import require_choice, require_flag, require_positive
+from vlm_envs.validation import require, require_choice, require_flag, require_positive
 from vlm_envs.world import World
+from vlm_envs.worlds.grids.grid_levels import longest_solution
 from vlm_envs.worlds.navigation import navigation_levels, navigation_text
 from vlm_envs.worlds.navigation.navigation_levels import (
     ACTION_NAMES,
@@ -51,7 +52,7 @@ class HomeDynamics(Dynamics[NavigationState, Action]):
         wanted: What kind of searches are generated.
     """
 
-    def __init__(self, rules: navigation_levels.Rules, wanted: navigation_levels.Wanted) -> None:
+    def __init__(self, rules: Rules, wanted: Wanted) -> None:
         self.rules, self.wanted = rules, wanted
 
     def generate(self, rng: np.random.Generator, split: str) -> NavigationState:
@@ -165,27 +166,8 @@ SUCCESS_REWARD = 10.0
 STEP_PENALTY = -0.1
 
 
-class SearchState(Protocol):
-    """A state in which something is looked for."""
-
-    @property
-    def instruction(self) -> str:
-        """What the agent is asked."""
-
-    @property
-    def target_type(self) -> str:
-        """The target's type."""
-
-    @property
-    def target_bearing(self) -> tuple[float, float]:
-        """How far the target lies ahead and to the right, in metres."""
-
-
-SearchStateT = TypeVar("SearchStateT", bound=SearchState)
-
-
-class NavigationTask(Task[SearchStateT, Action]):
-    """Find what the instruction asks for. Rewards: VAGEN Table 18.
+class NavigationTask(Task[Any, Action]):
+    """Find what the instruction asks for, in states of either engine. Rewards: VAGEN Table 18.
 
     Args:
         step_length_m: Length of a move.
@@ -222,7 +204,7 @@ class NavigationTask(Task[SearchStateT, Action]):
             f"You are done within {success_threshold_m:g} m of it{seen}. Walls and furniture stop you.",
         )
 
-    def instruction(self, state: SearchStateT) -> str:
+    def instruction(self, state: Any) -> str:
         """Returns the sentence that asks for the target."""
         return f"Instruction: {state.instruction}"
 
@@ -230,7 +212,7 @@ class NavigationTask(Task[SearchStateT, Action]):
         """Returns the action's name."""
         return action.title
 
-    def reasoning(self, state: SearchStateT, actions: Sequence[Action], foresee: Callable[[int], SearchStateT]) -> str:
+    def reasoning(self, state: Any, actions: Sequence[Action], foresee: Callable[[int], Any]) -> str:
         """Returns where the target is, along and across the view, e.g. `"toaster 1.8 m ahead, 0.4 m to the left"`.
 
         Distance and direction alone do not tell how many moves ahead and how many aside it takes.
@@ -240,11 +222,11 @@ class NavigationTask(Task[SearchStateT, Action]):
         across = f"{abs(right_m):.1f} m to the {'left' if right_m < 0 else 'right'}"
         return f"{words_of(state.target_type)} {along}, {across}"
 
-    def expert_sections(self, state: SearchStateT, actions: Sequence[Action]) -> Mapping[str, str]:
+    def expert_sections(self, state: Any, actions: Sequence[Action]) -> Mapping[str, str]:
         """Returns free thoughts: where the target is."""
         return self.seen_sections(state)
 
-    def seen_sections(self, state: SearchStateT) -> Mapping[str, str]:
+    def seen_sections(self, state: Any) -> Mapping[str, str]:
         """Returns free thoughts: how many moves away the target is, e.g. `"5 ahead, 2 left"`.
 
         That is what the moves follow from; states in full would be five times as long to learn.
@@ -253,7 +235,7 @@ class NavigationTask(Task[SearchStateT, Action]):
         along, across = "behind" if ahead < 0 else "ahead", "left" if right < 0 else "right"
         return {"think": f"{abs(ahead)} {along}, {abs(right)} {across}"}
 
-    def reward_terms(self, state: SearchStateT, next_state: SearchStateT, *, success: bool) -> dict[str, float]:
+    def reward_terms(self, state: Any, next_state: Any, *, success: bool) -> dict[str, float]:
         """Returns the success reward at the target, the step penalty otherwise."""
         return {"success": SUCCESS_REWARD} if success else {"step": STEP_PENALTY}
 
@@ -261,7 +243,7 @@ class NavigationTask(Task[SearchStateT, Action]):
         """Returns one step's penalty: doing nothing is never free."""
         return {"step": STEP_PENALTY}
 
-    def best_return(self, state: SearchStateT, num_actions: int) -> float:
+    def best_return(self, state: Any, num_actions: int) -> float:
         """Returns the return of finding the target with the last of `num_actions` actions."""
         return SUCCESS_REWARD + STEP_PENALTY * (num_actions - 1)
 
@@ -369,28 +351,32 @@ class NavigationWorld(World[Any, Action]):
             require_visible=require_flag("require_visible", require_visible),
             fov_degrees=_within("fov", fov, 20, 150),
         )
-        wanted = replace(
-            _wanted(instruction_set, min_solution_length, max_turns, max_actions_per_turn), things=_kinds(things)
+        if min_solution_length is None:
+            min_solution_length = 8 if instruction_set == "long_horizon" else 5
+        wanted = Wanted(
+            instruction_set=instruction_set,
+            min_solution_length=min_solution_length,
+            max_solution_length=longest_solution(None, min_solution_length, max_turns, max_actions_per_turn),
+            things=_kinds(things),
         )
         of_ai2thor: dict[str, Any] = {
             "local_executable_path": local_executable_path,
             "scenes": scenes,
             "task_file": task_file,
         }
+        of_other = {"things": things} if engine == "ai2thor" else of_ai2thor
+        for name in (name for name, value in of_other.items() if value is not None):
+            raise ConfigError(f"{name} belongs to the other engine; got engine={engine!r}.")
         dynamics: Dynamics[Any, Action]
         view: View[Any]
         if engine == "ai2thor":
-            if things is not None:
-                raise ConfigError("things belongs to engine='panda3d'; got engine='ai2thor'.")
             from vlm_envs.worlds.navigation.ai2thor_engine import make_ai2thor
 
             dynamics, view = make_ai2thor(rules, wanted, size_px=resolution, max_visible=max_visible, **of_ai2thor)
         else:
-            for name in (each for each, value in of_ai2thor.items() if value is not None):
-                raise ConfigError(f"{name} belongs to engine='ai2thor'; got engine='panda3d'.")
             dynamics = HomeDynamics(rules, wanted)
             view = HomeView(size_px=resolution, fov_degrees=rules.fov_degrees, max_visible=max_visible)
-        task: NavigationTask[Any] = NavigationTask(
+        task = NavigationTask(
             step_length_m=step_length, success_threshold_m=success_threshold, require_visible=require_visible
         )
         super().__init__(
@@ -399,26 +385,12 @@ class NavigationWorld(World[Any, Action]):
         self.set_picture_shape((resolution, resolution, 3))
 
 
-def _wanted(instruction_set: str, min_length: int | None, max_turns: int, max_actions_per_turn: int) -> Wanted:
-    """Returns which searches to generate: those that the turns allow for."""
-    longest = require_positive("max_turns", max_turns) * require_positive("max_actions_per_turn", max_actions_per_turn)
-    usual = 8 if instruction_set == "long_horizon" else 5
-    shortest = usual if min_length is None else require_positive("min_solution_length", min_length)
-    if shortest > longest:
-        raise ConfigError(
-            f"min_solution_length={shortest} does not fit into max_turns * max_actions_per_turn = {longest} actions; "
-            "lower it or allow for more actions."
-        )
-    return Wanted(instruction_set=instruction_set, min_solution_length=shortest, max_solution_length=longest)
-
-
 def _kinds(things: Sequence[str] | None) -> tuple[str, ...] | None:
     """Returns the kinds that homes hold, or None for all."""
     if things is None:
         return None
     kinds = (things,) if isinstance(things, str) else tuple(things)
-    if not kinds:
-        raise ConfigError("things must name at least one kind; leave it out for all.")
+    require(bool(kinds), "things must name at least one kind; leave it out for all.")
     for kind in kinds:
         require_choice("things", kind, PHRASES)
     return kinds

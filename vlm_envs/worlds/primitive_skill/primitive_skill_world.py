@@ -22,13 +22,13 @@ from vlm_envs.worlds.primitive_skill.skill_levels import level_key, level_text, 
 from vlm_envs.worlds.primitive_skill.skill_motion import UnreachableError, carry_out
 from vlm_envs.worlds.primitive_skill.skill_planner import GRAMMAR, Primitive, Skill
 from vlm_envs.worlds.primitive_skill.skill_state import (
-    STAGES,
+    NUM_STAGES,
     WORKSPACES_MM,
     Millimetres,
     PrimitiveSkillState,
     is_solved,
+    num_stages,
     reached_stage,
-    stages_of,
 )
 
 GRIDS_MM = (1, 2, 5, 10, 20, 50)
@@ -59,7 +59,7 @@ class PrimitiveSkillDynamics(Dynamics[PrimitiveSkillState, Primitive]):
     plans_are_shortest = False  # a lucky push may take the place of a pick and a place
 
     def __init__(self, *, task: str, engine: EngineHandle, grid_mm: int = 1, num_cubes: int | None = None) -> None:
-        self.task = require_choice("task", task, STAGES)
+        self.task = require_choice("task", task, NUM_STAGES)
         grids = [each for each in GRIDS_MM if task != "align" or each <= _LARGEST_OF_LANES_MM]
         if require_positive("grid_mm", grid_mm) not in grids:
             raise ConfigError(f"grid_mm of task {task!r} must be one of {', '.join(map(str, grids))}; got {grid_mm}.")
@@ -153,13 +153,7 @@ def _simulated(engine: Engine, state: PrimitiveSkillState, action: Primitive) ->
         held = carry_out(engine, action, state.held)
     except UnreachableError:
         return replace(state, outcome=f"{action} is out of the arm's reach"), False
-    snapshot = engine.take()
-    cubes = tuple(
-        replace(cube, position=position, rotation=rotation)
-        for cube, (position, rotation) in zip(state.cubes, snapshot.cubes, strict=True)
-    )
-    drawer = None if state.drawer is None else replace(state.drawer, open_m=snapshot.open_m)
-    after = replace(state, cubes=cubes, drawer=drawer, held=held, qpos=snapshot.qpos, outcome="")
+    after = replace(engine.take(), held=held, outcome="")
     if not _differs(state, after):
         return replace(state, outcome=_MISSED[action.skill].format(action)), False
     return replace(after, highest_stage=max(state.highest_stage, reached_stage(after))), True
@@ -306,7 +300,7 @@ class PrimitiveSkillTask(Task[PrimitiveSkillState, Primitive]):
 
     def best_return(self, state: PrimitiveSkillState, num_actions: int) -> float:
         """Returns the return of a plan of `num_actions`, which reaches every stage not reached yet, one by one."""
-        stages = sum(_stage_reward(stage) for stage in stages_of(state) if stage > state.highest_stage)
+        stages = sum(_stage_reward(stage) for stage in range(state.highest_stage + 1, num_stages(state)))
         return SUCCESS_REWARD + STEP_PENALTY * (num_actions - 1) + stages
 
     def sample_action(self, state: PrimitiveSkillState, rng: np.random.Generator) -> Primitive:

@@ -7,13 +7,12 @@ leak into the result; so every state is put into a new scene made of the same bo
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from vlm_envs.worlds.primitive_skill.sapien_scene import (
     FLOOR_M,
     PARKED_X_M,
     TIMESTEP_S,
-    build,
+    Furniture,
     require_engine,
     use_shaders,
 )
@@ -50,51 +49,33 @@ class Viewpoint:
 
     Attributes:
         eye_m: Its place in the scene.
-        look_at_m: What is in the middle of its pictures.
+        rotation: Its rotation (w, x, y, z); unturned it looks along x.
         field_of_view_rad: How wide it sees.
         shows_arm: Whether the arm, which is drawn back in every picture, or its shadow is within its pictures. Drawing
             an arm takes four times as long as all the rest.
     """
 
-    eye_m: tuple[float, float, float]
-    look_at_m: tuple[float, float, float]
+    eye_m: Vector
+    rotation: Quaternion
     field_of_view_rad: float
     shows_arm: bool = True
 
 
 VIEWPOINTS: Mapping[str, Viewpoint] = {
-    "front": Viewpoint(eye_m=(0.66, 0.0, 0.6), look_at_m=(-0.075, 0.0, 0.075), field_of_view_rad=0.62),
-    "above": Viewpoint(eye_m=(0.026, 0.0, 1.5), look_at_m=(0.025, 0.0, 0.0), field_of_view_rad=0.31, shows_arm=False),
+    "front": Viewpoint(
+        eye_m=(0.66, 0.0, 0.6), rotation=(0.0, -0.3051774310079835, 0.0, 0.9522955085494037), field_of_view_rad=0.62
+    ),
+    "above": Viewpoint(
+        eye_m=(0.026, 0.0, 1.5),
+        rotation=(0.0, -0.7068710396817377, 0.0, 0.7073424441239613),
+        field_of_view_rad=0.31,
+        shows_arm=False,
+    ),
 }
-"""Both look towards -x. From above, a picture shows 0.46 m of the table along each side."""
+"""Both look towards -x: at (-0.075, 0, 0.075), and down at (0.025, 0, 0).
 
-
-class Camera:
-    """A camera for pictures of one size.
-
-    Args:
-        scene: A SAPIEN scene; it is lit by the first camera.
-        size_px: Side of the pictures.
-        viewpoint: Where it stands, a key of `VIEWPOINTS`.
-    """
-
-    def __init__(self, scene: Any, size_px: int, viewpoint: str = "front") -> None:
-        self._size_px = size_px
-        if not scene.get_cameras():
-            _light(scene)
-        side, place = size_px * SUPERSAMPLING, VIEWPOINTS[viewpoint]
-        use_shaders()  # a ManiSkill environment in this process sets its own
-        self._camera = scene.add_camera(viewpoint, side, side, place.field_of_view_rad, 0.05, 6.0)
-        self._camera.entity.set_pose(_looking(place.eye_m, place.look_at_m))
-
-    def picture(self) -> npt.NDArray[np.uint8]:
-        """Returns what it sees, uint8[size_px, size_px, 3], once the render system has taken over all poses."""
-        self._camera.take_picture()
-        fine: npt.NDArray[np.float32] = np.asarray(self._camera.get_picture("Color"), np.float32)[..., :3]
-        size = self._size_px
-        coarse = fine.reshape(size, SUPERSAMPLING, size, SUPERSAMPLING, 3).mean(axis=(1, 3))
-        picture: npt.NDArray[np.uint8] = (np.clip(coarse, 0.0, 1.0) * 255 + 0.5).astype(np.uint8)
-        return picture
+From above, an image shows 0.46 m of the table along each side.
+"""
 
 
 def _light(scene: Any) -> None:
@@ -109,24 +90,6 @@ def _light(scene: Any) -> None:
         shadow_far=2.0,
         shadow_map_size=1024,
     )
-
-
-def _looking(eye: tuple[float, float, float], at: tuple[float, float, float]) -> Any:
-    """Returns the pose of a camera at `eye` that looks horizontally centred at `at`; its x axis looks ahead."""
-    import sapien
-
-    ahead = np.subtract(at, eye)
-    yaw = math.atan2(ahead[1], ahead[0])
-    pitch = -math.atan2(ahead[2], math.hypot(ahead[0], ahead[1]))
-    half_yaw, half_pitch = yaw / 2, pitch / 2
-    # (yaw about z) * (pitch about y)
-    rotation = (
-        math.cos(half_yaw) * math.cos(half_pitch),
-        -math.sin(half_yaw) * math.sin(half_pitch),
-        math.cos(half_yaw) * math.sin(half_pitch),
-        math.sin(half_yaw) * math.cos(half_pitch),
-    )
-    return sapien.Pose(eye, rotation)
 
 
 Floats = npt.NDArray[np.float64]
@@ -150,21 +113,6 @@ RGB: dict[str, tuple[float, float, float, float]] = {
 """Linear colours of the cubes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """What a motion may change.
-
-    Attributes:
-        qpos: Joint positions in rad, finger positions in m.
-        cubes: Position in m and rotation of each cube.
-        open_m: How far the drawer is open.
-    """
-
-    qpos: tuple[float, ...]
-    cubes: tuple[tuple[Vector, Quaternion], ...]
-    open_m: float
-
-
 class Engine:
     """A built scene with an arm that can be told where to go; `outcomes` keeps what motions led to."""
 
@@ -177,17 +125,14 @@ class Engine:
         self.lock = threading.Lock()
 
         self._pose = sapien.Pose
-        self._furniture = build()
+        self._furniture = Furniture()
         self._robot = self._furniture.robot
-        self._joints = tuple(self._robot.active_joints)
-        names = [link.name for link in self._robot.links]
-        self._tool = self._robot.links[names.index(TOOL)]
-        self._tool_index = names.index(TOOL)
+        self._tool_index = [link.name for link in self._robot.links].index(TOOL)
         self._robot_bodies = set(self._robot.links)
         self._kinematics = self._robot.create_pinocchio_model()
         self._limits = self._robot.get_qlimits()[:NUM_ARM_JOINTS]
-        self._cameras: dict[tuple[int, str], Camera] = {}
-        self._num_cubes = 0
+        self._cameras: dict[tuple[int, str], Any] = {}
+        self._state: PrimitiveSkillState
         self._frame_x_m = 0.0
         self.outcomes: BoundedCache[tuple[PrimitiveSkillState, bool]] = BoundedCache(MAX_NUM_OUTCOMES)
         self._pictures: BoundedCache[npt.NDArray[np.uint8]] = BoundedCache(
@@ -201,59 +146,46 @@ class Engine:
         """Makes the scene stand exactly as in a state, with nothing remembered of what was before."""
         self._furniture.renew()
         self.show(state)
-        self.aim(np.array((*HOME_QPOS[:NUM_ARM_JOINTS], *self._finger_targets(state))))
-
-    def _finger_targets(self, state: PrimitiveSkillState) -> tuple[float, float]:
-        return (-0.01, -0.01) if state.held is not None else (HOME_QPOS[-1], HOME_QPOS[-1])
+        finger = HOME_QPOS[-1] if state.held is None else -0.01
+        self.aim(np.array((*HOME_QPOS[:NUM_ARM_JOINTS], finger, finger)))
 
     def show(self, state: PrimitiveSkillState) -> None:
-        """Moves everything to where a state has it, at rest, and gives the cubes their colours."""
-        self._num_cubes = len(state.cubes)
-        self._frame_x_m = FRAME_X_M[state.task]
-        self._set_qpos(state.qpos)
-        for index, material in enumerate(self._furniture.cube_materials):
-            if index < self._num_cubes:
+        """Moves everything to where a state has it, at rest, and gives the cubes their colors."""
+        furniture = self._furniture
+        self._state, self._frame_x_m = state, FRAME_X_M[state.task]
+        _set_joints(self._robot, state.qpos)
+        for index, body in enumerate(furniture.cube_bodies):
+            place = self._pose((PARKED_X_M, index * 0.2, FLOOR_M + CUBE_HALF_M), (1.0, 0.0, 0.0, 0.0))
+            if index < len(state.cubes):
                 cube = state.cubes[index]
                 x, y, z = cube.position
-                self._set_cube(index, (x - self._frame_x_m, y, z), cube.rotation)
-                material.set_base_color(RGB[cube.color])
-            else:
-                self._set_cube(index, (PARKED_X_M, index * 0.2, FLOOR_M + CUBE_HALF_M), (1.0, 0.0, 0.0, 0.0))
-        for index, disc in enumerate(self._furniture.discs):
+                place = self._pose((x - self._frame_x_m, y, z), cube.rotation)
+                furniture.cube_materials[index].set_base_color(RGB[cube.color])
+            furniture.cubes[index].set_pose(place)
+            body.set_linear_velocity([0.0, 0.0, 0.0])
+            body.set_angular_velocity([0.0, 0.0, 0.0])
+        for index, disc in enumerate(furniture.discs):
             is_used = index < len(state.targets)
             disc.set_pose(self._pose(state.targets[index].point if is_used else (PARKED_X_M, 1.0, FLOOR_M)))
-        if state.drawer is None:
-            self._set_cabinet(PARKED_X_M, 0.0, 0.0)
-        else:
-            self._set_cabinet(0.0, state.drawer.y_mm / 1000, state.drawer.open_m)
-
-    def _set_qpos(self, qpos: Sequence[float]) -> None:
-        self._robot.set_qpos(np.array(qpos, np.float32))
-        self._robot.set_qvel(np.zeros(len(qpos), np.float32))
-
-    def _set_cube(self, index: int, position: Vector, rotation: Quaternion) -> None:
-        body = self._furniture.cube_bodies[index]
-        self._furniture.cubes[index].set_pose(self._pose(position, rotation))
-        body.set_linear_velocity([0.0, 0.0, 0.0])
-        body.set_angular_velocity([0.0, 0.0, 0.0])
-
-    def _set_cabinet(self, x_m: float, y_m: float, open_m: float) -> None:
-        cabinet = self._furniture.cabinet
         # The floor is far below a parked cabinet; nothing there touches it
-        cabinet.set_root_pose(self._pose([x_m, y_m, 0.0]))
-        cabinet.set_qpos(np.array([open_m], np.float32))
-        cabinet.set_qvel(np.zeros(1, np.float32))
+        drawer = state.drawer
+        furniture.cabinet.set_root_pose(
+            self._pose([PARKED_X_M, 0.0, 0.0] if drawer is None else [0.0, drawer.y_mm / 1000, 0.0])
+        )
+        _set_joints(furniture.cabinet, [0.0 if drawer is None else drawer.open_m])
 
-    def take(self) -> Snapshot:
-        """Returns where everything is now, in the coordinates of the state's task."""
+    def take(self) -> PrimitiveSkillState:
+        """Returns the state that was put, with arm, cubes, and drawer where they are now."""
         cubes = []
-        for cube in self._furniture.cubes[: self._num_cubes]:
-            pose = cube.pose
-            x, y, z = map(float, pose.p)
-            w, a, b, c = map(float, pose.q)
-            cubes.append(((x + self._frame_x_m, y, z), (w, a, b, c)))
+        for cube, entity in zip(self._state.cubes, self._furniture.cubes, strict=False):
+            x, y, z = map(float, entity.pose.p)
+            w, a, b, c = map(float, entity.pose.q)
+            cubes.append(replace(cube, position=(x + self._frame_x_m, y, z), rotation=(w, a, b, c)))
+        drawer = self._state.drawer
+        if drawer is not None:
+            drawer = replace(drawer, open_m=float(self._furniture.cabinet.get_qpos()[0]))
         qpos = tuple(map(float, self._robot.get_qpos()))
-        return Snapshot(qpos=qpos, cubes=tuple(cubes), open_m=float(self._furniture.cabinet.get_qpos()[0]))
+        return replace(self._state, cubes=tuple(cubes), drawer=drawer, qpos=qpos)
 
     # --- motion, in ManiSkill's coordinates
 
@@ -269,7 +201,7 @@ class Engine:
     @property
     def tool_position(self) -> Floats:
         """Where the point between the fingers is, in m."""
-        return np.array(self._tool.entity_pose.p, np.float64)
+        return np.array(self._robot.links[self._tool_index].entity_pose.p, np.float64)
 
     @property
     def finger_gap_m(self) -> float:
@@ -279,7 +211,7 @@ class Engine:
     @property
     def cube_positions(self) -> Floats:
         """The cubes' centres, float64[num_cubes, 3], in m."""
-        poses = [cube.pose.p for cube in self._furniture.cubes[: self._num_cubes]]
+        poses = [cube.pose.p for cube in self._furniture.cubes[: len(self._state.cubes)]]
         return np.array(poses, np.float64).reshape(-1, 3)
 
     def joints_for(self, position: Sequence[float], rotation: Quaternion, near: Floats) -> Floats | None:
@@ -306,7 +238,7 @@ class Engine:
     def aim(self, joints: Floats) -> None:
         """Sets what the joints are driven towards, float64[9]."""
         self.targets = np.array(joints, np.float64)
-        for joint, target in zip(self._joints, self.targets, strict=True):
+        for joint, target in zip(self._robot.active_joints, self.targets, strict=True):
             joint.set_drive_target(float(target))
 
     def touches(self, cube: int) -> bool:
@@ -323,7 +255,7 @@ class Engine:
     def is_at_rest(self) -> bool:
         """Returns whether the arm, the cubes and the drawer have all come to rest."""
         speeds = [np.abs(self._robot.get_qvel()).max(), np.abs(self._furniture.cabinet.get_qvel()).max()]
-        for body in self._furniture.cube_bodies[: self._num_cubes]:
+        for body in self._furniture.cube_bodies[: len(self._state.cubes)]:
             speeds.append(np.linalg.norm(body.get_linear_velocity()))
             speeds.append(np.linalg.norm(body.get_angular_velocity()) * CUBE_HALF_M)
         return bool(max(speeds) < _AT_REST_M_PER_S)
@@ -337,11 +269,34 @@ class Engine:
     def _drawn(self, state: PrimitiveSkillState, size_px: int, viewpoint: str) -> npt.NDArray[np.uint8]:
         camera = self._cameras.get((size_px, viewpoint))
         if camera is None:
-            camera = self._cameras[size_px, viewpoint] = Camera(self._furniture.scene, size_px, viewpoint)
+            camera = self._cameras[size_px, viewpoint] = _add_camera(self._furniture.scene, size_px, viewpoint)
         self.show(state)
         self._furniture.show_arm(VIEWPOINTS[viewpoint].shows_arm)
         self._furniture.rendering.step()
-        return camera.picture()
+        camera.take_picture()
+        fine: npt.NDArray[np.float32] = np.asarray(camera.get_picture("Color"), np.float32)[..., :3]
+        coarse = fine.reshape(size_px, SUPERSAMPLING, size_px, SUPERSAMPLING, 3).mean(axis=(1, 3))
+        picture: npt.NDArray[np.uint8] = (np.clip(coarse, 0.0, 1.0) * 255 + 0.5).astype(np.uint8)
+        return picture
+
+
+def _set_joints(articulation: Any, qpos: Sequence[float]) -> None:
+    """Puts joints to positions, at rest."""
+    articulation.set_qpos(np.array(qpos, np.float32))
+    articulation.set_qvel(np.zeros(len(qpos), np.float32))
+
+
+def _add_camera(scene: Any, size_px: int, viewpoint: str) -> Any:
+    """Adds a camera for images of one size; the first one lights the scene."""
+    import sapien
+
+    if not scene.get_cameras():
+        _light(scene)
+    side, place = size_px * SUPERSAMPLING, VIEWPOINTS[viewpoint]
+    use_shaders()  # a ManiSkill environment in this process sets its own
+    camera = scene.add_camera(viewpoint, side, side, place.field_of_view_rad, 0.05, 6.0)
+    camera.entity.set_pose(sapien.Pose(place.eye_m, place.rotation))
+    return camera
 
 
 _running: weakref.WeakValueDictionary[str, Engine] = weakref.WeakValueDictionary()

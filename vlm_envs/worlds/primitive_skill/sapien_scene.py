@@ -10,7 +10,6 @@ import functools
 import importlib.util
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -63,15 +62,14 @@ def mani_skill_assets() -> Path:
 
 @functools.cache
 def why_unavailable() -> str | None:
-    """Returns why the engine cannot run here and what to do, or None if it can; tried once a process."""
+    """Returns why the engine cannot run here and what to do, or None if it can; tried once per process."""
     try:
         mani_skill_assets()
-    except EngineUnavailableError as error:
-        return str(error)
-    try:
         trial = subprocess.run(
             [sys.executable, "-c", _PROBE], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False
         )
+    except EngineUnavailableError as error:
+        return str(error)
     except subprocess.TimeoutExpired:
         return f"SAPIEN did not start its renderer within {PROBE_TIMEOUT_S} s; {INSTALL_DRIVER}"
     if trial.returncode == 0 and "started" in trial.stdout:
@@ -86,6 +84,8 @@ def require_engine() -> None:
     if reason is not None:
         raise EngineUnavailableError(reason)
 
+
+Rgba = tuple[float, float, float, float]
 
 _HALF_X, _HALF_Y = DRAWER_HALF_SIZE_M
 _WALL = 0.004
@@ -111,16 +111,14 @@ def add_cabinet(scene: Any) -> Any:
     builder = scene.create_articulation_builder()
     body = builder.create_link_builder()
     body.set_name("cabinet")
-    for centre, half in _body_boxes():
-        body.add_box_collision(pose=_at(centre), half_size=half)
-        body.add_box_visual(pose=_at(centre), half_size=half, material=_BODY_COLOR)
+    _add_boxes(body, _body_boxes(), _BODY_COLOR)
     drawer = builder.create_link_builder(body)
     drawer.set_name("drawer")
     drawer.set_joint_name("rails")
     drawer.set_joint_properties("prismatic", [[0.0, DRAWER_TRAVEL_M]], _at((0, 0, 0)), _at((0, 0, 0)))
-    for (centre, half), color in _drawer_boxes():
-        drawer.add_box_collision(pose=_at(centre), half_size=half)
-        drawer.add_box_visual(pose=_at(centre), half_size=half, material=color)
+    walls, handle = _drawer_boxes()
+    _add_boxes(drawer, walls, _DRAWER_COLOR)
+    _add_boxes(drawer, handle, _HANDLE_COLOR)
     cabinet = builder.build(fix_root_link=True)
     (rails,) = cabinet.active_joints
     rails.set_friction(_RAIL_FRICTION)
@@ -128,6 +126,12 @@ def add_cabinet(scene: Any) -> Any:
     for link in cabinet.links:
         link.disable_gravity = True
     return cabinet
+
+
+def _add_boxes(link: Any, boxes: list[Box], color: Rgba) -> None:
+    for center, half in boxes:
+        link.add_box_collision(pose=_at(center), half_size=half)
+        link.add_box_visual(pose=_at(center), half_size=half, material=color)
 
 
 def _body_boxes() -> list[Box]:
@@ -142,13 +146,13 @@ def _body_boxes() -> list[Box]:
     ]
 
 
-def _drawer_boxes() -> list[tuple[Box, tuple[float, float, float, float]]]:
-    """Returns the drawer's floor, walls, and the handle on its two stems, with their colours."""
+def _drawer_boxes() -> tuple[list[Box], list[Box]]:
+    """Returns the drawer's floor and walls, and the handle on its two stems."""
     x, middle, half_height = DRAWER_CENTRE_X_M, (_DRAWER_TOP + 0.002) / 2, (_DRAWER_TOP - 0.002) / 2
     floor = (DRAWER_FLOOR_M - 0.002) / 2
     outer_y = _HALF_Y + 2 * _WALL
     front = x + _HALF_X + _WALL
-    walls = [
+    walls: list[Box] = [
         ((x, 0.0, 0.002 + floor), (_HALF_X, _HALF_Y, floor)),
         ((front, 0.0, middle), (_WALL, outer_y, half_height)),
         ((x - _HALF_X - _WALL, 0.0, middle), (_WALL, outer_y, half_height)),
@@ -157,9 +161,9 @@ def _drawer_boxes() -> list[tuple[Box, tuple[float, float, float, float]]]:
     ]
     stem_half = (HANDLE_X_M - CUBE_HALF_M - front - _WALL) / 2
     stem_x = front + _WALL + stem_half
-    stems = [((stem_x, side * 0.05, HANDLE_Z_M - 0.008), (stem_half, 0.005, 0.005)) for side in (-1, 1)]
-    bar = ((HANDLE_X_M, 0.0, HANDLE_Z_M - 0.008), (CUBE_HALF_M, 0.055, 0.008))
-    return [*((box, _DRAWER_COLOR) for box in walls), *((box, _HANDLE_COLOR) for box in (*stems, bar))]
+    stems: list[Box] = [((stem_x, side * 0.05, HANDLE_Z_M - 0.008), (stem_half, 0.005, 0.005)) for side in (-1, 1)]
+    bar: Box = ((HANDLE_X_M, 0.0, HANDLE_Z_M - 0.008), (CUBE_HALF_M, 0.055, 0.008))
+    return walls, [*stems, bar]
 
 
 def _at(position: Vector) -> Any:
@@ -168,8 +172,6 @@ def _at(position: Vector) -> Any:
 
     return sapien.Pose(position)
 
-
-Rgba = tuple[float, float, float, float]
 
 SHADERS = Path(__file__).parent / "shaders"
 TIMESTEP_S = 0.01
@@ -185,9 +187,8 @@ FLOOR: Rgba = (0.24, 0.26, 0.29, 1.0)
 TARGET: Rgba = (0.10, 0.16, 0.30, 1.0)
 
 
-@dataclass(kw_only=True)
 class Furniture:
-    """Handles of a built scene; the types are SAPIEN's.
+    """A new scene on the CPU: PhysX for motion, software Vulkan for images. The types are SAPIEN's.
 
     Attributes:
         scene: The scene; `renew` replaces it.
@@ -197,21 +198,33 @@ class Furniture:
         arm_bodies: What is drawn of it.
         cubes: The cubes' entities.
         cube_bodies: Their rigid bodies.
-        cube_materials: Their surfaces, for recolouring.
+        cube_materials: Their surfaces, for recoloring.
         discs: The targets' entities.
         cabinet: The cabinet with its drawer.
     """
 
-    scene: Any
-    physics: Any
-    rendering: Any
-    robot: Any
-    arm_bodies: tuple[Any, ...]
-    cubes: tuple[Any, ...]
-    cube_bodies: tuple[Any, ...]
-    cube_materials: tuple[Any, ...]
-    discs: tuple[Any, ...]
-    cabinet: Any
+    def __init__(self) -> None:
+        import sapien
+
+        def drawn(entity: Any) -> Any:
+            return entity.find_component_by_type(sapien.render.RenderBodyComponent)
+
+        sapien.set_log_level("error")  # its warnings are about the robot model's unused parts
+        sapien.physx.set_scene_config(enable_enhanced_determinism=True, enable_tgs=True, bounce_threshold=2.0)
+        sapien.physx.set_body_config(solver_position_iterations=15, solver_velocity_iterations=1)
+        use_shaders()
+        self.physics, self.rendering = _physics(), sapien.render.RenderSystem(sapien.Device("cpu"))
+        scene = self.scene = sapien.Scene([self.physics, self.rendering])
+        self.robot = _add_robot(scene)
+        _add_static_box(scene, center=(-0.12, 0.0, FLOOR_M / 2), half=(0.65, 1.1, -FLOOR_M / 2), color=WOOD)
+        _add_static_box(scene, center=(0.0, 0.0, FLOOR_M - 0.1), half=(8.0, 8.0, 0.1), color=FLOOR)
+        self.cubes = [_add_cube(scene) for _ in range(MAX_NUM_CUBES)]
+        self.arm_bodies = [body for link in self.robot.links if (body := drawn(link.entity))]
+        dynamic = sapien.physx.PhysxRigidDynamicComponent
+        self.cube_bodies = [cube.find_component_by_type(dynamic) for cube in self.cubes]
+        self.cube_materials = [drawn(cube).render_shapes[0].material for cube in self.cubes]
+        self.discs = [_add_disc(scene) for _ in range(2)]
+        self.cabinet = add_cabinet(scene)
 
     def show_arm(self, is_shown: bool) -> None:
         """Has the arm be drawn in pictures, or not."""
@@ -237,34 +250,6 @@ def use_shaders() -> None:
 
     sapien.render.set_camera_shader_dir(str(SHADERS))
     sapien.render.set_picture_format("Color", "r32g32b32a32sfloat")
-
-
-def build() -> Furniture:
-    """Returns a new scene on the CPU: PhysX for motion, software Vulkan for pictures."""
-    import sapien
-
-    sapien.set_log_level("error")  # its warnings are about the robot model's unused parts
-    sapien.physx.set_scene_config(enable_enhanced_determinism=True, enable_tgs=True, bounce_threshold=2.0)
-    sapien.physx.set_body_config(solver_position_iterations=15, solver_velocity_iterations=1)
-    use_shaders()
-    physics, rendering = _physics(), sapien.render.RenderSystem(sapien.Device("cpu"))
-    scene = sapien.Scene([physics, rendering])
-    robot = _add_robot(scene)
-    _add_static_box(scene, centre=(-0.12, 0.0, FLOOR_M / 2), half=(0.65, 1.1, -FLOOR_M / 2), color=WOOD)
-    _add_static_box(scene, centre=(0.0, 0.0, FLOOR_M - 0.1), half=(8.0, 8.0, 0.1), color=FLOOR)
-    cubes = tuple(_add_cube(scene) for _ in range(MAX_NUM_CUBES))
-    return Furniture(
-        scene=scene,
-        physics=physics,
-        rendering=rendering,
-        robot=robot,
-        arm_bodies=tuple(filter(None, (_body_of(link.entity) for link in robot.links))),
-        cubes=cubes,
-        cube_bodies=tuple(cube.find_component_by_type(sapien.physx.PhysxRigidDynamicComponent) for cube in cubes),
-        cube_materials=tuple(_material_of(cube) for cube in cubes),
-        discs=tuple(_add_disc(scene) for _ in range(2)),
-        cabinet=add_cabinet(scene),
-    )
 
 
 def _physics() -> Any:
@@ -297,21 +282,18 @@ def _add_robot(scene: Any) -> Any:
     return robot
 
 
-def _add_static_box(scene: Any, *, centre: Vector, half: Vector, color: Rgba) -> None:
-    """Adds a box that never moves."""
+def _add_static_box(scene: Any, *, center: Vector, half: Vector, color: Rgba) -> None:
     import sapien
 
     builder = scene.create_actor_builder()
     builder.add_box_collision(half_size=half)
     builder.add_box_visual(half_size=half, material=color)
-    builder.set_initial_pose(sapien.Pose(centre))
+    builder.set_initial_pose(sapien.Pose(center))
     builder.build_static()
 
 
 def _add_cube(scene: Any) -> Any:
-    """Adds a cube."""
-    builder = scene.create_actor_builder()
-    half = [CUBE_HALF_M] * 3
+    builder, half = scene.create_actor_builder(), [CUBE_HALF_M] * 3
     builder.add_box_collision(half_size=half)
     builder.add_box_visual(half_size=half, material=(1.0, 1.0, 1.0, 1.0))
     return builder.build()
@@ -325,15 +307,3 @@ def _add_disc(scene: Any) -> Any:
     upright = sapien.Pose(q=[0.5**0.5, 0.0, 0.5**0.5, 0.0])  # a cylinder's axis is x
     builder.add_cylinder_visual(pose=upright, radius=TARGET_RADIUS_M, half_length=0.0008, material=TARGET)
     return builder.build_kinematic()
-
-
-def _body_of(entity: Any) -> Any:
-    """Returns what is drawn of an entity, or None."""
-    import sapien
-
-    return entity.find_component_by_type(sapien.render.RenderBodyComponent)
-
-
-def _material_of(entity: Any) -> Any:
-    """Returns the surface of an entity's only shape."""
-    return _body_of(entity).render_shapes[0].material

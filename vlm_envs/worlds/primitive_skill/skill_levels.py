@@ -18,17 +18,12 @@ import numpy as np
 from vlm_envs.errors import GenerationError, LevelError
 from vlm_envs.splits import split_of
 from vlm_envs.worlds.primitive_skill.skill_state import (
-    BASE_X_M,
     COLORS,
     CUBE_HALF_M,
     DRAWER_TRAVEL_M,
-    FRAME_X_M,
-    GRASP_RADIUS_M,
-    HELD_GAP_M,
     HOME_QPOS,
     MAX_NUM_CUBES,
-    NUM_ARM_JOINTS,
-    STAGES,
+    NUM_STAGES,
     Cube,
     Drawer,
     Goal,
@@ -38,32 +33,40 @@ from vlm_envs.worlds.primitive_skill.skill_state import (
     is_met,
     num_phrasings,
     reached_stage,
-    tool_position,
     yaw_quaternion,
 )
 
 _MAX_COORDINATE_M = 10.0
-_MAX_WHOLE, _MAX_FLOAT = 1_000_000, 1e6
+_MAX_NUMBER = 1_000_000
 _MAX_JOINT = 2 * math.pi
 _MAX_OUTCOME_CHARS = 200
-_LEAST_CENTRES_M = 0.03
-"""Cubes whose centres are nearer than this would lie in each other."""
-_SHUT_TO_OPEN_M = (-0.01, DRAWER_TRAVEL_M + 0.01)
-_OPTIONAL = ("phrasing", "held", "highest_stage", "outcome", "qpos")
-_EXPECTED = "a JSON object as `env.dynamics.dump(state)` writes it"
+_LEAST_CENTERS_M = 0.03
+"""Cubes whose centers are nearer than this would lie in each other."""
+_PLAY_M = 0.01
+"""How far a drawer may be shut or open beyond its travel."""
+
+_TABLE: dict[str, Any] = {
+    "task": str,
+    "cubes": [{"colour": str, "position_m": (float,) * 3, "rotation": (float,) * 4}],
+    "targets": [{"side": str, "position_mm": (int,) * 2}],
+    "drawer": {"y_mm": int, "open_m": float},
+    "goals": [{"kind": str, "cube": int, "where": int}],
+}
+_OPTIONAL: dict[str, Any] = {
+    "phrasing": int,
+    "held": int,
+    "highest_stage": int,
+    "outcome": str,
+    "qpos": (float,) * len(HOME_QPOS),
+}
+"""The form of a level: types, tuples of so many, lists of any number, and objects; a drawer may be null."""
 
 
 def level_text(state: PrimitiveSkillState) -> str:
     """Returns a state as one line of JSON; equal states give equal text."""
     level = _content(state) | {"phrasing": state.phrasing}
-    if state.held is not None:
-        level["held"] = state.held
-    if state.highest_stage != -1:
-        level["highest_stage"] = state.highest_stage
-    if state.outcome:
-        level["outcome"] = state.outcome
-    if state.qpos != HOME_QPOS:
-        level["qpos"] = state.qpos
+    initial = {"held": None, "highest_stage": -1, "outcome": "", "qpos": HOME_QPOS}
+    level |= {name: getattr(state, name) for name, value in initial.items() if getattr(state, name) != value}
     return json.dumps(level)
 
 
@@ -83,158 +86,70 @@ def _content(state: PrimitiveSkillState) -> dict[str, Any]:
 
 
 def parse_level(text: str) -> PrimitiveSkillState:
-    """Reads a state, which may be solved already, or beyond help; the inverse of `level_text`.
+    """Reads a state, which may be solved already, or unsolvable; the inverse of `level_text`.
 
     Raises:
         LevelError: If the text cannot be read or does not describe a table.
     """
-    if not isinstance(text, str):
-        raise LevelError(f"Expected {_EXPECTED}; got {text!r:.80} of type {type(text).__name__}.")
     try:
-        state = _read(json.loads(text))
+        content = json.loads(text)
+        options = {name: content.pop(name) for name in _OPTIONAL if content.get(name) is not None}
+        options = _read(options, {name: _OPTIONAL[name] for name in options})
+        drawer = content.get("drawer")
+        table = _read(content, _TABLE if drawer is not None else _TABLE | {"drawer": None})
+        state = PrimitiveSkillState(
+            task=table["task"],
+            cubes=tuple(
+                Cube(color=c["colour"], position=c["position_m"], rotation=c["rotation"]) for c in table["cubes"]
+            ),
+            targets=tuple(Target(**target) for target in table["targets"]),
+            drawer=None if drawer is None else Drawer(**table["drawer"]),
+            goals=tuple(Goal(**{**goal, "kind": GoalKind(goal["kind"])}) for goal in table["goals"]),
+            **options,
+        )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        reason = f"{type(error).__name__}: {error!s:.200}"
-        raise LevelError(f"Expected {_EXPECTED}; got {text[:80]!r} ({reason}).") from error
-    _check(state)
+        expected = "a JSON object as `env.dynamics.dump(state)` writes it"
+        raise LevelError(
+            f"Expected {expected}; got {text!r:.80} of type {type(text).__name__} ({error!s:.200})."
+        ) from error
+    for needed, is_there in _REQUIREMENTS:
+        if not is_there(state):
+            raise LevelError(f"A level needs {needed}; got {level_text(state):.1000}")
     return state
 
 
-def _read(level: dict[str, Any]) -> PrimitiveSkillState:
-    _know(level, ("task", "cubes", "targets", "drawer", "goals", *_OPTIONAL))
-    drawer = level["drawer"]
-    return PrimitiveSkillState(
-        task=_text(level["task"]),
-        cubes=tuple(map(_cube, level["cubes"])),
-        targets=tuple(map(_target, level["targets"])),
-        drawer=None if drawer is None else _drawer_of(drawer),
-        goals=tuple(map(_goal, level["goals"])),
-        phrasing=_whole(level.get("phrasing", 0)),
-        held=None if level.get("held") is None else _whole(level["held"]),
-        highest_stage=_whole(level.get("highest_stage", -1)),
-        outcome=_text(level.get("outcome", "")),
-        qpos=_floats(level.get("qpos", HOME_QPOS), len(HOME_QPOS)),
+def _read(value: Any, form: Any) -> Any:
+    """Returns a value in which every part has the type that a form gives it; ints may stand for floats."""
+    if isinstance(form, dict) and isinstance(value, dict) and value.keys() == form.keys():
+        return {name: _read(value[name], part) for name, part in form.items()}
+    if isinstance(form, list) and isinstance(value, list):
+        return tuple(_read(part, form[0]) for part in value)
+    if isinstance(form, tuple) and isinstance(value, list) and len(value) == len(form):
+        return tuple(map(_read, value, form))
+    if value is form is None or (form is str and isinstance(value, str)):
+        return value
+    is_number = type(value) is form or (form is float and type(value) is int)
+    if form in (int, float) and is_number and abs(value) <= _MAX_NUMBER:  # false for NaN too
+        return form(value)
+    raise ValueError(f"expected {form}, got {value!r:.80}")
+
+
+def _has_things(state: PrimitiveSkillState) -> bool:
+    """Returns whether cubes, targets, and drawer are those of a task and have room."""
+    colors, centers = {cube.color for cube in state.cubes}, [cube.position for cube in state.cubes]
+    sides = ["left", "right"] if state.task in ("place", "stack") else []
+    ys = [target.position_mm[1] for target in state.targets]
+    return (
+        0 < len(state.cubes) <= MAX_NUM_CUBES
+        and len(colors & set(COLORS)) == len(state.cubes)
+        and all(abs(value) <= _MAX_COORDINATE_M for center in centers for value in center)
+        and all(abs(math.hypot(*cube.rotation) - 1) < 1e-3 for cube in state.cubes)
+        and all(math.dist(*pair) >= _LEAST_CENTERS_M for pair in itertools.combinations(centers, 2))
+        and [target.side for target in state.targets] == sides
+        and ys == sorted(set(ys))
+        and (state.drawer is not None) == (state.task == "drawer")
+        and (state.drawer is None or -_PLAY_M <= state.drawer.open_m <= DRAWER_TRAVEL_M + _PLAY_M)
     )
-
-
-def _cube(content: dict[str, Any]) -> Cube:
-    _know(content, ("colour", "position_m", "rotation"))
-    x, y, z = _floats(content["position_m"], 3)
-    w, a, b, c = _floats(content["rotation"], 4)
-    return Cube(color=_text(content["colour"]), position=(x, y, z), rotation=(w, a, b, c))
-
-
-def _target(content: dict[str, Any]) -> Target:
-    _know(content, ("side", "position_mm"))
-    x, y = map(_whole, content["position_mm"])
-    return Target(side=_text(content["side"]), position_mm=(x, y))
-
-
-def _drawer_of(content: dict[str, Any]) -> Drawer:
-    _know(content, ("y_mm", "open_m"))
-    return Drawer(y_mm=_whole(content["y_mm"]), open_m=_floats([content["open_m"]], 1)[0])
-
-
-def _goal(content: dict[str, Any]) -> Goal:
-    _know(content, ("kind", "cube", "where"))
-    return Goal(kind=GoalKind(content["kind"]), cube=_whole(content["cube"]), where=_whole(content["where"]))
-
-
-def _know(content: dict[str, Any], keys: Sequence[str]) -> None:
-    for key in content:
-        if key not in keys:
-            raise ValueError(f"there is no {key!r}, only {', '.join(keys)}")
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"expected a text, got {value!r}")
-    return value
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _MAX_WHOLE:
-        raise ValueError(f"expected a whole number of at most {_MAX_WHOLE}, got {value!r:.40}")
-    return value
-
-
-def _floats(values: Any, count: int) -> tuple[float, ...]:
-    is_list = isinstance(values, list | tuple) and len(values) == count
-    if not is_list or not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-        raise ValueError(f"expected {count} finite numbers, got {values!r}")
-    if not all(abs(value) < _MAX_FLOAT for value in values):  # false for NaN too
-        raise ValueError(f"expected {count} finite numbers below {_MAX_FLOAT:g}, got {values!r:.80}")
-    return tuple(map(float, values))
-
-
-def _check(state: PrimitiveSkillState) -> None:
-    """Raises `LevelError` if the parts of a state do not go together."""
-    for expected, is_right in _REQUIREMENTS:
-        if not is_right(state):
-            raise LevelError(f"A level needs {expected}; got {level_text(state):.1000}")
-
-
-def _has_cubes(state: PrimitiveSkillState) -> bool:
-    colors = [cube.color for cube in state.cubes]
-    is_known = set(colors) <= set(COLORS) and len(set(colors)) == len(colors)
-    return is_known and 0 < len(colors) <= MAX_NUM_CUBES and state.held in (None, *range(len(colors)))
-
-
-def _has_places(state: PrimitiveSkillState) -> bool:
-    numbers = [value for cube in state.cubes for value in cube.position]
-    is_turned = all(abs(math.hypot(*cube.rotation) - 1) < 1e-3 for cube in state.cubes)
-    return is_turned and all(abs(value) <= _MAX_COORDINATE_M for value in numbers)
-
-
-def _has_room(state: PrimitiveSkillState) -> bool:
-    pairs = itertools.combinations((cube.position for cube in state.cubes), 2)
-    return all(math.dist(*pair) >= _LEAST_CENTRES_M for pair in pairs)
-
-
-def _holds_what_it_holds(state: PrimitiveSkillState) -> bool:
-    if state.held is None:
-        return True
-    hand = tool_position(state.qpos, BASE_X_M + FRAME_X_M[state.task])
-    is_near = math.dist(hand, state.cubes[state.held].position) < GRASP_RADIUS_M
-    return is_near and sum(state.qpos[NUM_ARM_JOINTS:]) >= HELD_GAP_M
-
-
-def _has_sides(state: PrimitiveSkillState) -> bool:
-    return not state.targets or state.targets[0].position_mm[1] < state.targets[1].position_mm[1]
-
-
-def _has_furniture(state: PrimitiveSkillState) -> bool:
-    sides = [target.side for target in state.targets]
-    needs_targets = state.task in ("place", "stack")
-    return sides == (["left", "right"] if needs_targets else []) and (state.drawer is not None) == (
-        state.task == "drawer"
-    )
-
-
-def _has_goals(state: PrimitiveSkillState) -> bool:
-    kinds = tuple(goal.kind for goal in state.goals)
-    if state.task == "align":
-        return set(kinds) == {GoalKind.ALIGNED} and len({goal.where for goal in state.goals}) == 1
-    if state.task == "place" and len(state.cubes) == 1:
-        return kinds == (GoalKind.ON_TARGET,)
-    return kinds == _GOAL_KINDS[state.task]
-
-
-def _can_be_met(state: PrimitiveSkillState) -> bool:
-    used = [goal.where for goal in state.goals if goal.kind is GoalKind.ON_TARGET]
-    is_apart = all(goal.cube != goal.where for goal in state.goals if goal.kind is GoalKind.ON_CUBE)
-    return is_apart and len(set(used)) == len(used)
-
-
-def _is_drawer_in_its_cabinet(state: PrimitiveSkillState) -> bool:
-    return state.drawer is None or _SHUT_TO_OPEN_M[0] <= state.drawer.open_m <= _SHUT_TO_OPEN_M[1]
-
-
-def _has_subjects(state: PrimitiveSkillState) -> bool:
-    cubes = range(len(state.cubes))
-    places = {GoalKind.ON_TARGET: range(len(state.targets)), GoalKind.ON_CUBE: cubes}
-    subjects = [goal.cube for goal in state.goals]
-    is_known = all(goal.where in places.get(goal.kind, (goal.where,)) for goal in state.goals)
-    return is_known and set(subjects) <= set(cubes) and len(set(subjects)) == len(subjects)
 
 
 _GOAL_KINDS = {
@@ -243,34 +158,55 @@ _GOAL_KINDS = {
     "drawer": (GoalKind.IN_DRAWER,),
 }
 
+
+def _has_goals(state: PrimitiveSkillState) -> bool:
+    """Returns whether the goals are those of the task and can be met together."""
+    kinds, subjects = [goal.kind for goal in state.goals], {goal.cube for goal in state.goals}
+    lines = {goal.where for goal in state.goals if goal.kind is GoalKind.ALIGNED}
+    expected = (GoalKind.ALIGNED,) * len(kinds) if state.task == "align" else _GOAL_KINDS[state.task]
+    if state.task == "place" and len(state.cubes) == 1:
+        expected = expected[:1]
+    on_target = [goal.where for goal in state.goals if goal.kind is GoalKind.ON_TARGET]
+    on_cube = [goal for goal in state.goals if goal.kind is GoalKind.ON_CUBE]
+    return (
+        0 < len(kinds) == len(subjects)
+        and tuple(kinds) == expected
+        and len(lines) == (state.task == "align")
+        and subjects <= set(range(len(state.cubes)))
+        and set(on_target) <= set(range(len(state.targets)))
+        and len(set(on_target)) == len(on_target)
+        and all(goal.where in range(len(state.cubes)) and goal.where != goal.cube for goal in on_cube)
+    )
+
+
+def _has_progress(state: PrimitiveSkillState) -> bool:
+    """Returns whether wording, stage, outcome, and arm are possible."""
+    return (
+        max(map(abs, state.qpos)) <= _MAX_JOINT
+        and state.held in (None, *range(len(state.cubes)))
+        and 0 <= state.phrasing < num_phrasings(state.task)
+        and -1 <= state.highest_stage < NUM_STAGES[state.task]
+        and len(state.outcome) <= _MAX_OUTCOME_CHARS
+        and state.outcome.isprintable()
+    )
+
+
 _REQUIREMENTS: tuple[tuple[str, Callable[[PrimitiveSkillState], bool]], ...] = (
-    (f"a task out of {', '.join(STAGES)}", lambda state: state.task in STAGES),
+    (f"a task out of {', '.join(NUM_STAGES)}", lambda state: state.task in NUM_STAGES),
     (
-        f"1 to {MAX_NUM_CUBES} cubes of different colours out of {', '.join(COLORS)}, the held one among them",
-        _has_cubes,
+        f"1 to {MAX_NUM_CUBES} cubes of different colors out of {', '.join(COLORS)}, within {_MAX_COORDINATE_M:g} m, "
+        "not in each other, with rotations of length 1, a left and a right target to place or stack, and a drawer, "
+        f"open by 0 to {DRAWER_TRAVEL_M:g} m, in its task only",
+        _has_things,
     ),
-    (f"positions within {_MAX_COORDINATE_M:g} m and rotations of length 1", _has_places),
-    ("a left and a right target to place or stack, a drawer for the drawer, and nothing else", _has_furniture),
-    ("one place for each cube, not in another", _has_room),
-    ("the left target to be left of the right one", _has_sides),
-    (f"a drawer that is shut or open, by 0 to {DRAWER_TRAVEL_M:g} m", _is_drawer_in_its_cabinet),
-    ("the goals of its task", _has_goals),
-    ("goals about cubes and places that exist, one a cube", _has_subjects),
-    ("goals that can be met together: one a cube and a target, no cube on itself", _can_be_met),
-    ("a phrasing that exists", lambda state: 0 <= state.phrasing < num_phrasings(state.task)),
+    ("goals of its task about cubes and places that exist, one per cube, that can be met together", _has_goals),
     (
-        f"an outcome of one line of at most {_MAX_OUTCOME_CHARS} printable characters",
-        lambda state: len(state.outcome) <= _MAX_OUTCOME_CHARS and state.outcome.isprintable(),
+        "a phrasing, a highest stage, and a held cube that exist, an outcome of one printable line of at most "
+        f"{_MAX_OUTCOME_CHARS} characters, and joints within {_MAX_JOINT:.2f}",
+        _has_progress,
     ),
-    (f"joints within {_MAX_JOINT:.2f}", lambda state: max(map(abs, state.qpos)) <= _MAX_JOINT),
-    (
-        f"a held cube between the fingers, as a pick leaves it: within {1000 * GRASP_RADIUS_M:g} mm of the hand that "
-        f"its qpos gives, the fingers {1000 * HELD_GAP_M:g} mm apart or more",
-        _holds_what_it_holds,
-    ),
-    ("a highest stage that exists", lambda state: -1 <= state.highest_stage <= max(STAGES[state.task])),
 )
-"""What a level needs, in words, and whether a state has it; each may rely on those before."""
+"""What a level needs, and whether a state has it; each relies on those before."""
 
 
 NUM_TRIES, NUM_SPOT_TRIES = 5_000, 50
@@ -285,7 +221,6 @@ NUM_CUBES: Mapping[str, tuple[int, ...]] = {"place": (3, 2, 1), "stack": (3,), "
 """How many cubes stand on the table of each task, the usual number first."""
 
 Span = tuple[int, int]
-Spot = tuple[int, int]
 
 TABLE_SPAN: tuple[Span, Span] = ((-80, 130), (-180, 180))
 BESIDE_DRAWER_SPAN: tuple[Span, Span] = ((-330, -120), (60, 180))
@@ -329,12 +264,8 @@ def _place(rng: np.random.Generator, grid_mm: int, num_cubes: int) -> PrimitiveS
     spots = _spread(rng, num_cubes, TABLE_SPAN, grid_mm, taken=[target.position_mm for target in targets])
     if spots is None:
         return None
-    named = _choice(rng, num_cubes, 2)
-    goals = tuple(
-        # Two targets, and one cube at least
-        Goal(kind=GoalKind.ON_TARGET, cube=cube, where=side)
-        for cube, side in zip(named, _choice(rng, 2, 2), strict=False)
-    )
+    named, sides = _choice(rng, num_cubes, 2), _choice(rng, 2, 2)  # one cube takes one of the two targets
+    goals = tuple(Goal(kind=GoalKind.ON_TARGET, cube=c, where=side) for c, side in zip(named, sides, strict=False))
     return PrimitiveSkillState(task="place", cubes=_cubes(rng, spots, "place"), targets=targets, goals=goals)
 
 
@@ -345,8 +276,9 @@ def _stack(rng: np.random.Generator, grid_mm: int, num_cubes: int) -> PrimitiveS
         return None
     top, base, other = _choice(rng, num_cubes, num_cubes)
     side = int(rng.integers(2))
-    if not all(_clears_stack(spots[base], spot) for spot in (spots[other], targets[side].position_mm)):
-        return None
+    for spot in (spots[other], targets[side].position_mm):
+        if all(abs(a - b) < apart for a, b, apart in zip(spots[base], spot, STACK_APART_MM, strict=True)):
+            return None
     goals = (
         Goal(kind=GoalKind.ON_CUBE, cube=top, where=base),
         Goal(kind=GoalKind.ON_TARGET, cube=other, where=side),
@@ -376,12 +308,7 @@ def _align(rng: np.random.Generator, grid_mm: int, num_cubes: int) -> PrimitiveS
     return PrimitiveSkillState(task="align", cubes=_cubes(rng, spots, "align"), goals=goals)
 
 
-_LAYOUTS: Mapping[str, Callable[[np.random.Generator, int, int], PrimitiveSkillState | None]] = {
-    "place": _place,
-    "stack": _stack,
-    "drawer": _drawer,
-    "align": _align,
-}
+_LAYOUTS = {"place": _place, "stack": _stack, "drawer": _drawer, "align": _align}
 
 
 def _integer(rng: np.random.Generator, span: Span, step: int = 1) -> int:
@@ -402,10 +329,15 @@ def _targets(rng: np.random.Generator, grid_mm: int) -> tuple[Target, ...]:
 
 
 def _spread(
-    rng: np.random.Generator, num_spots: int, span: tuple[Span, Span], grid_mm: int, *, taken: Sequence[Spot] = ()
-) -> list[Spot] | None:
+    rng: np.random.Generator,
+    num_spots: int,
+    span: tuple[Span, Span],
+    grid_mm: int,
+    *,
+    taken: Sequence[tuple[int, int]] = (),
+) -> list[tuple[int, int]] | None:
     """Returns random spots apart from each other and from those taken, or None if it gets stuck."""
-    spots: list[Spot] = []
+    spots: list[tuple[int, int]] = []
     for _ in range(NUM_SPOT_TRIES):
         spot = (_integer(rng, span[0], grid_mm), _integer(rng, span[1], grid_mm))
         if all(math.dist(spot, other) >= APART_MM for other in (*spots, *taken)):
@@ -415,12 +347,7 @@ def _spread(
     return None
 
 
-def _clears_stack(stack: Spot, spot: Spot) -> bool:
-    apart_x, apart_y = STACK_APART_MM
-    return abs(stack[0] - spot[0]) >= apart_x or abs(stack[1] - spot[1]) >= apart_y
-
-
-def _cubes(rng: np.random.Generator, spots: Sequence[Spot], task: str) -> tuple[Cube, ...]:
+def _cubes(rng: np.random.Generator, spots: Sequence[tuple[int, int]], task: str) -> tuple[Cube, ...]:
     """Returns cubes of different colours, each turned at random."""
     colors = _choice(rng, len(COLORS), len(spots))
     span = (-MAX_YAW_DEG[task], MAX_YAW_DEG[task])

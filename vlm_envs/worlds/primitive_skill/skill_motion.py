@@ -7,7 +7,7 @@ ManiSkill plans with, does not work with numpy 2; nothing of it is used.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -54,13 +54,9 @@ def carry_out(engine: Engine, primitive: Primitive, held: int | None) -> int | N
         UnreachableError: Before anything has moved, if the arm cannot get there.
     """
     arm = _Arm(engine, held)
-    if primitive.skill is Skill.PICK:
-        arm.pick(engine.scene_point(primitive.point))
-    elif primitive.skill is Skill.PLACE:
-        arm.place(engine.scene_point(primitive.point))
-    else:
-        assert primitive.end is not None, "the grammar gives every push an end"
-        arm.push(engine.scene_point(primitive.point), engine.scene_point(primitive.end))
+    points = [engine.scene_point(point) for point in (primitive.point, primitive.end) if point is not None]
+    skills: dict[Skill, Callable[..., None]] = {Skill.PICK: arm.pick, Skill.PLACE: arm.place, Skill.PUSH: arm.push}
+    skills[primitive.skill](*points)
     arm.rest()
     return arm.held
 
@@ -108,8 +104,8 @@ class _Arm:
         first = [*(start[:2] - (behind + PUSH_CLEARANCE_M) * ahead), height]
         last = [*(end[:2] - behind * ahead), height]
         # The fingers stand side by side across the way, so that a cube is pushed by a front and does not turn
-        self._yaw_to_front(ahead)
-        self._check(last)
+        self._yaw = (math.atan2(ahead[1], ahead[0]) + math.pi / 2) % math.pi - math.pi / 2  # half a turn is the same
+        self._joints_at(last)
         self._go_above(np.array(first), self._yaw, FINGERS_APART)
         self._line_to(first, LOWER_M_PER_S)
         self._line_to(last, PUSH_M_PER_S)
@@ -137,30 +133,26 @@ class _Arm:
         nearest = int(np.argmin(distances))
         if distances[nearest] > GRASP_RADIUS_M:
             return 0.0
-        yaw = face_yaw(self._engine.take().cubes[nearest][1])
+        yaw = face_yaw(self._engine.take().cubes[nearest].rotation)
         across = yaw - math.copysign(math.pi / 2, yaw)
         others = np.delete(cubes, nearest, axis=0)
         others = others[np.abs(others[:, 2] - point[2]) < 2 * CUBE_HALF_M, :2]
         return across if _room(point, across, others) > _room(point, yaw, others) else yaw
 
-    def _yaw_to_front(self, ahead: Floats) -> None:
-        yaw = math.atan2(ahead[1], ahead[0])
-        self._yaw = (yaw + math.pi / 2) % math.pi - math.pi / 2  # half a turn gives the same front
-
-    def _check(self, position: Sequence[float]) -> None:
-        """Raises `UnreachableError` if the tool cannot get to a position."""
-        if self._engine.joints_for(position, tool_down(self._yaw), np.array(HOME_QPOS)) is None:
+    def _joints_at(self, position: Sequence[float]) -> Floats:
+        """Returns the joints that bring the tool to a position; raises `UnreachableError` if there are none."""
+        joints = self._engine.joints_for(position, tool_down(self._yaw), np.array(HOME_QPOS))
+        if joints is None:
             raise UnreachableError
+        return joints
 
     def _go_above(self, point: Floats, yaw: float, fingers: float) -> None:
         """Sweeps through the air to above a point; raises before moving if a pose is out of reach."""
         self._yaw = yaw
         clear = min(max(CLEAR_M, point[2] + 0.1), HIGHEST_CLEAR_M)
         above = [point[0], point[1], clear]
-        self._check(point.tolist())
-        joints = self._engine.joints_for(above, tool_down(yaw), np.array(HOME_QPOS))
-        if joints is None:
-            raise UnreachableError
+        self._joints_at(point.tolist())
+        joints = self._joints_at(above)
         joints[NUM_ARM_JOINTS:] = fingers
         self._sweep_to(joints)
         self._tool = np.array(above)
@@ -185,7 +177,7 @@ class _Arm:
                 break
             self._engine.advance(CONTROL_PERIOD_S)
             if until_touch and self.held is not None and self._engine.touches(self.held):
-                self._stop_here()
+                self._aim_at(self._engine.tool_position)  # so that it presses no further
                 return
         for _ in range(6):
             if np.abs(self._engine.tool_position - self._tool).max() < 0.001:
@@ -199,10 +191,6 @@ class _Arm:
         self._engine.aim(joints)
         self._tool = position
         return True
-
-    def _stop_here(self) -> None:
-        """Aims at where the tool is, so that it presses no further."""
-        self._aim_at(self._engine.tool_position)
 
     def _rise(self) -> None:
         self._line_to([self._tool[0], self._tool[1], max(CLEAR_M, self._tool[2])], LOWER_M_PER_S)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -178,13 +179,11 @@ class _Paper:
         others = [place for cube, place in enumerate(self.places) if cube != self.held] + self.taken
         x_mm = round(1000 * FRAME_X_M[self.task])
         spots = itertools.product((x + x_mm for x in _SIDE_SPANS[0]), _SIDE_SPANS[1])
-        x, y = max(spots, key=lambda spot: min((math.dist(spot, other[:2]) for other in others), default=0.0))
-        self.place(x, y, _HALF_MM)
+        self.place(*_emptiest(spots, others), _HALF_MM)
 
     def uncover(self, cube: int) -> None:
         """Takes away what stands on a cube."""
-        x, y, z = self.places[cube]
-        self.clear([other for other in self._others(cube) if self._is_above(other, (x, y, z))])
+        self.clear(self.above(cube))
 
     def clear(self, cubes: list[int]) -> None:
         """Takes cubes away, the highest first."""
@@ -196,12 +195,19 @@ class _Paper:
         """Returns the cubes, but one, that stand in the way of a cube at a spot on the table."""
         return [other for other in self._others(but) if math.dist(self.places[other][:2], spot[:2]) < _TAKEN_MM]
 
+    def above(self, cube: int) -> list[int]:
+        """Returns the cubes that stand on a cube."""
+        x, y, z = self.places[cube]
+        places = ((other, self.places[other]) for other in self._others(cube))
+        return [other for other, at in places if at[2] - z > _HALF_MM and math.dist(at[:2], (x, y)) < _ON_TOP_MM]
+
     def _others(self, cube: int) -> list[int]:
         return [other for other in range(len(self.places)) if other not in (cube, self.held)]
 
-    def _is_above(self, cube: int, place: Millimetres) -> bool:
-        x, y, z = self.places[cube]
-        return z - place[2] > _HALF_MM and math.dist((x, y), place[:2]) < _ON_TOP_MM
+
+def _emptiest(spots: Iterable[tuple[int, int]], others: Sequence[Millimetres]) -> tuple[int, int]:
+    """Returns the spot that is farthest from its nearest other thing."""
+    return max(spots, key=lambda spot: min((math.dist(spot, other[:2]) for other in others), default=0.0))
 
 
 def _plan_table(state: PrimitiveSkillState, paper: _Paper) -> None:
@@ -223,10 +229,7 @@ def _can_finish(goal: Goal, paper: _Paper) -> bool:
         return True
     if goal.kind is GoalKind.ON_TARGET:
         return not paper.near(paper.taken[goal.where], goal.cube)
-    before = len(paper.steps)
-    trial = replace(paper, places=list(paper.places), steps=list(paper.steps))
-    trial.uncover(goal.where)
-    return len(trial.steps) == before
+    return not paper.above(goal.where)
 
 
 def _bring(goal: Goal, paper: _Paper) -> None:
@@ -259,8 +262,7 @@ def _align(goal: Goal, paper: _Paper) -> None:
             return
         paper.pick(goal.cube)
     others = [place for cube, place in enumerate(paper.places) if cube != goal.cube]
-    free_y = max(_SIDE_SPANS[1], key=lambda y: min((math.dist((goal.where, y), o[:2]) for o in others), default=0.0))
-    paper.place(goal.where, free_y, _HALF_MM)
+    paper.place(*_emptiest(((goal.where, y) for y in _SIDE_SPANS[1]), others), _HALF_MM)
 
 
 def _is_blocked(goal: Goal, paper: _Paper) -> bool:

@@ -15,10 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
-
-import numpy as np
-from numpy.typing import NDArray
+from enum import StrEnum
 
 from vlm_envs.responses.formats import WITHOUT_SYMBOLS, structured_text
 from vlm_envs.validation import require_choice
@@ -65,15 +62,10 @@ HANDLE_Z_M = 0.04
 treats both alike."""
 
 
-def to_mm(metres: Sequence[float]) -> tuple[int, ...]:
-    """Returns lengths in whole millimetres."""
-    return tuple(round(1000 * value) for value in metres)
-
-
 def point_mm(position_m: Vector) -> Millimetres:
-    """Returns a point in whole millimetres."""
-    x, y, z = to_mm(position_m)
-    return x, y, z
+    """Returns a point in whole millimeters."""
+    x, y, z = position_m
+    return round(1000 * x), round(1000 * y), round(1000 * z)
 
 
 def is_in_workspace(point: Sequence[int], task: str) -> bool:
@@ -110,47 +102,6 @@ def tool_down(yaw_rad: float) -> Quaternion:
 
 
 NUM_ARM_JOINTS = 7
-
-_LINKS = (
-    (0.0, 0.333, 0.0),
-    (0.0, 0.0, -math.pi / 2),
-    (0.0, 0.316, math.pi / 2),
-    (0.0825, 0.0, math.pi / 2),
-    (-0.0825, 0.384, -math.pi / 2),
-    (0.0, 0.0, math.pi / 2),
-    (0.088, 0.0, math.pi / 2),
-)
-"""a, d (in m) and alpha (in rad) of each joint, in Craig's convention. Source: Franka Emika's documentation."""
-
-_HAND_M = 0.107 + 0.1034
-"""From the last joint to the flange, and from there to the point between the fingertips."""
-
-
-def tool_position(qpos: Sequence[float], base_x_m: float) -> Vector:
-    """Returns the point between the fingertips in m.
-
-    Args:
-        qpos: Joint positions in rad; those after the seventh are the fingers' and are not used.
-        base_x_m: x of the arm's base; it stands at y = z = 0.
-    """
-    pose = np.eye(4)
-    for (a, d, alpha), angle in zip(_LINKS, qpos, strict=False):
-        pose = pose @ _joint(a, d, alpha, angle)
-    x, y, z = (pose @ (0.0, 0.0, _HAND_M, 1.0))[:3]
-    return base_x_m + float(x), float(y), float(z)
-
-
-def _joint(a: float, d: float, alpha: float, angle: float) -> NDArray[np.float64]:
-    cos, sin, cos_alpha, sin_alpha = math.cos(angle), math.sin(angle), math.cos(alpha), math.sin(alpha)
-    return np.array(
-        [
-            [cos, -sin, 0.0, a],
-            [sin * cos_alpha, cos * cos_alpha, -sin_alpha, -d * sin_alpha],
-            [sin * sin_alpha, cos * sin_alpha, cos_alpha, d * cos_alpha],
-            [0.0, 0.0, 0.0, 1.0],
-        ]
-    )
-
 
 COLORS = ("red", "green", "yellow", "blue", "purple")
 MAX_NUM_CUBES = 3
@@ -294,36 +245,11 @@ ALIGNED_MM = 10
 DRAWER_SHUT_M, DRAWER_OPEN_M = 0.01, 0.1
 
 
-class PlaceStage(IntEnum):
-    """Stages of `place`, before it is solved; also those of `stack`."""
+NUM_STAGES: Mapping[str, int] = {"place": 3, "stack": 3, "drawer": 3, "align": 2}
+"""How many stages each task has before it is solved, from 0; the last goal is none.
 
-    FIRST_CUBE_HELD = 0
-    FIRST_CUBE_PLACED = 1
-    SECOND_CUBE_HELD = 2
-
-
-class DrawerStage(IntEnum):
-    """Stages of `drawer`, before it is solved."""
-
-    DRAWER_OPEN = 0
-    CUBE_HELD = 1
-    CUBE_INSIDE = 2
-
-
-class AlignStage(IntEnum):
-    """Stages of `align`, before it is solved."""
-
-    ONE_ALIGNED = 0
-    TWO_ALIGNED = 1
-
-
-STAGES: Mapping[str, type[IntEnum]] = {
-    "place": PlaceStage,
-    "stack": PlaceStage,
-    "drawer": DrawerStage,
-    "align": AlignStage,
-}
-"""The stages of each task, in order. The last goal is no stage: meeting it solves the task."""
+First cube held, first cube placed, second cube held; drawer open, cube held, cube inside; one aligned, two aligned.
+"""
 
 
 def is_met(state: PrimitiveSkillState, goal: Goal) -> bool:
@@ -353,33 +279,30 @@ def is_solved(state: PrimitiveSkillState) -> bool:
     return all(is_met(state, goal) for goal in state.goals)
 
 
-def stages_of(state: PrimitiveSkillState) -> list[IntEnum]:
-    """Returns the stages on the way to a state's goals, in order: all of its task, but for `place` with one cube."""
-    stages = list(STAGES[state.task])
-    return stages[: 2 * len(state.goals) - 1] if state.task == "place" else stages
+def num_stages(state: PrimitiveSkillState) -> int:
+    """Returns how many stages lead to a state's goals: all of its task, but for `place` with one cube."""
+    return 2 * len(state.goals) - 1 if state.task == "place" else NUM_STAGES[state.task]
 
 
 def reached_stage(state: PrimitiveSkillState) -> int:
     """Returns the stage a state is at, -1 for none; for a solved task the last one."""
+    num_met = sum(is_met(state, goal) for goal in state.goals)
     if state.task == "drawer":
         stage = _drawer_stage(state)
+    elif state.task == "align":
+        stage = num_met - 1
     else:
-        num_met = sum(is_met(state, goal) for goal in state.goals)
-        if state.task == "align":
-            stage = num_met - 1
-        else:
-            is_on_the_way = any(goal.cube == state.held for goal in state.goals)
-            stage = 2 * num_met + is_on_the_way - 1
-    return min(stage, max(stages_of(state)))
+        stage = 2 * num_met + any(goal.cube == state.held for goal in state.goals) - 1
+    return min(stage, num_stages(state) - 1)
 
 
 def _drawer_stage(state: PrimitiveSkillState) -> int:
     cube = state.goals[0].cube
     if is_in_drawer(state, cube):
-        return DrawerStage.CUBE_INSIDE
+        return 2
     if state.drawer is None or state.drawer.open_m < DRAWER_OPEN_M:
         return -1
-    return DrawerStage.CUBE_HELD if state.held == cube else DrawerStage.DRAWER_OPEN
+    return int(state.held == cube)
 
 
 def _stands_at(cube: Cube, place: tuple[float, float, float]) -> bool:

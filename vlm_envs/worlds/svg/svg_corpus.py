@@ -11,7 +11,8 @@ from os import PathLike
 from pathlib import Path
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.dataset_rows import json_lines, opened_table
+from vlm_envs.qa.datasets.dataset_images import opened_table
+from vlm_envs.qa.datasets.dataset_rows import json_object, numbered_lines
 from vlm_envs.splits import SPLITS, split_of
 from vlm_envs.worlds.svg.svg_markup import MAX_BYTES
 
@@ -100,7 +101,9 @@ def _read_csv(file: Path) -> Iterator[str]:
 
 def _read_json_lines(file: Path) -> Iterator[str]:
     with file.open("rb") as lines:
-        yield from (str(row[_column(row, file)]) for _, row in json_lines(lines, f"data={str(file)!r}"))
+        for place, line in numbered_lines(lines):
+            row = json_object(line, f"data={str(file)!r}, {place}")
+            yield str(row[_column(row, file)])
 
 
 def _read_parquet(file: Path) -> Iterator[str]:

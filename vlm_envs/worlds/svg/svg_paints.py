@@ -55,7 +55,7 @@ def rgba_of(written: str) -> Rgba | None:
 
 def _parsed(written: str) -> Any:
     """Returns what tinycss2 makes of a color; it reads neither `1.` nor an alpha of `none`."""
-    return _package("tinycss2.color4").parse_color(_BARE_POINT.sub("", _NO_ALPHA.sub("/ 0)", written)))
+    return package("tinycss2.color4").parse_color(_BARE_POINT.sub("", _NO_ALPHA.sub("/ 0)", written)))
 
 
 def drawable(markup: str) -> str:
@@ -103,7 +103,7 @@ def css_text(nodes: Iterable[Any]) -> str | None:
     nodes = level = list(nodes)
     for _ in range(MAX_NESTING + 1):
         level = [part for node in level for part in _inside(node)]
-    return None if level else str(_package("tinycss2").serialize(nodes))
+    return None if level else str(package("tinycss2").serialize(nodes))
 
 
 def _inside(node: Any) -> list[Any]:
@@ -133,7 +133,7 @@ def _plain_color(value: str) -> str | None:
 
 def _declarations(content: Any) -> str:
     """Returns declarations, as text or tinycss2's tokens, with plain values; as they are if nothing changes."""
-    tinycss2 = _package("tinycss2")
+    tinycss2 = package("tinycss2")
     changed, written = False, []
     for node in tinycss2.parse_blocks_contents(content, skip_comments=True, skip_whitespace=True):
         if node.type != "declaration":
@@ -149,7 +149,7 @@ def _declarations(content: Any) -> str:
 
 def _style_sheet(text: str) -> str:
     """Returns a style sheet with plain values; as it is if nothing changes."""
-    tinycss2 = _package("tinycss2")
+    tinycss2 = package("tinycss2")
     changed, written = False, []
     for rule in tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True):
         if rule.type != "qualified-rule":
@@ -160,7 +160,8 @@ def _style_sheet(text: str) -> str:
     return "\n".join(written) if changed else text
 
 
-def _package(name: str) -> Any:
+def package(name: str) -> Any:
+    """Returns a package that comes with cairosvg; raises `EngineUnavailableError` if it is missing."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -168,5 +169,5 @@ def _package(name: str) -> Any:
         from vlm_envs.requirements import install_command
 
         raise EngineUnavailableError(
-            f"Colors of drawings need the package {error.name}; install it with {install_command('svg')}."
+            f"Colors and styles of drawings need the package {error.name}; install it with {install_command('svg')}."
         ) from error

@@ -77,13 +77,9 @@ class Viewport:
                 `height` of their own, all others of the diagonal divided by the square root of 2.
             missing: What it is if it is not written.
         """
-        reference: float | None
-        if name in _ALONG_X or (name == "width" and element.tag == "rect"):
-            reference = self.width
-        elif name in _ALONG_Y or (name == "height" and element.tag == "rect"):
-            reference = self.height
-        else:
-            reference = None
+        side = name if element.tag == "rect" else ""
+        is_along_x, is_along_y = name in _ALONG_X or side == "width", name in _ALONG_Y or side == "height"
+        reference = self.width if is_along_x else self.height if is_along_y else None
         return self.size(element.get(name, missing), reference)
 
     def size(self, written: str, reference: float | None = None) -> float:
@@ -103,21 +99,6 @@ class Viewport:
         return number * _UNITS.get(found[2] or "px", 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """How a drawing lies in what is around it.
-
-    Attributes:
-        matrix: a, b, c, d, e and f of the transform into the surroundings, after that of the element itself.
-        viewport: What lengths in it are of.
-        clip: What can be seen of it, in its own units; None for all.
-    """
-
-    matrix: tuple[float, float, float, float, float, float]
-    viewport: Viewport
-    clip: Clip | None
-
-
 def outermost(box: ViewBox, ratio: str) -> tuple[Viewport, Clip]:
     """Returns a drawing's viewport in a square picture and the part seen, by `viewBox` and `preserveAspectRatio`."""
     left, top, width, height = box
@@ -128,27 +109,6 @@ def outermost(box: ViewBox, ratio: str) -> tuple[Viewport, Clip]:
     left -= _shift(align[1:4], side - width)
     top -= _shift(align[5:8], side - height)
     return Viewport(side, side), (left, top, left + side, top + side)
-
-
-def placed(element: ET.Element, around: Viewport) -> Placement | None:
-    """Returns how an `<svg>` or a used `<symbol>` lies in its surroundings; None if nothing of it can be seen."""
-    width, height = around.length(element, "width", "100%"), around.length(element, "height", "100%")
-    box = _view_box(element) or (0.0, 0.0, width, height)
-    if not (min(width, height, box[2], box[3]) > 0 and all(map(math.isfinite, box))):
-        return None
-    ratio = element.get("preserveAspectRatio", "xMidYMid").split() or ["xMidYMid"]
-    scale_x, scale_y = width / box[2], height / box[3]
-    if ratio[0] != "none":
-        scale_x = scale_y = max(scale_x, scale_y) if ratio[1:2] == ["slice"] else min(scale_x, scale_y)
-    seen = Viewport(width / scale_x, height / scale_y, around.font_size)
-    shift_x = _shift(ratio[0][1:4], seen.width - box[2])
-    shift_y = _shift(ratio[0][5:8], seen.height - box[3])
-    x = around.length(element, "x") + (shift_x - box[0]) * scale_x
-    y = around.length(element, "y") + (shift_y - box[1]) * scale_y
-    left, top = box[0] - shift_x, box[1] - shift_y
-    is_clipped = element.get("overflow", "hidden") != "visible"
-    clip = (left, top, left + seen.width, top + seen.height) if is_clipped else None
-    return Placement((scale_x, 0.0, 0.0, scale_y, x, y), seen, clip)
 
 
 def _view_box(element: ET.Element) -> ViewBox | None:
@@ -362,7 +322,6 @@ _NEVER_DRAWN = frozenset(
     {"defs", "clipPath", "mask", "pattern", "marker", "symbol", "linearGradient", "radialGradient"}
 )
 _HREFS = ("href", "{http://www.w3.org/1999/xlink}href")
-_FARTHEST = 1e9
 
 
 class Shape(TypedDict):
@@ -487,12 +446,25 @@ def _inside(element: ET.Element, place: _Place) -> _Place | None:
     """Returns where the content of an element stands; None if nothing of it can be seen."""
     if element.tag not in _VIEWPORTS or element is place.root:
         return place
-    placement = placed(element, place.viewport)
-    if placement is None:
+    around = place.viewport
+    width, height = around.length(element, "width", "100%"), around.length(element, "height", "100%")
+    box = _view_box(element) or (0.0, 0.0, width, height)
+    if not (min(width, height, box[2], box[3]) > 0 and all(map(math.isfinite, box))):
         return None
-    matrix = combined(place.matrix, matrix_of(*placement.matrix))
-    clip = place.clip if placement.clip is None else _shared(place.clip, _moved_box(placement.clip, matrix))
-    return replace(place, matrix=matrix, viewport=placement.viewport, clip=clip)
+    ratio = element.get("preserveAspectRatio", "xMidYMid").split() or ["xMidYMid"]
+    scale_x, scale_y = width / box[2], height / box[3]
+    if ratio[0] != "none":
+        scale_x = scale_y = max(scale_x, scale_y) if ratio[1:2] == ["slice"] else min(scale_x, scale_y)
+    seen = Viewport(width / scale_x, height / scale_y, around.font_size)
+    shift_x = _shift(ratio[0][1:4], seen.width - box[2])
+    shift_y = _shift(ratio[0][5:8], seen.height - box[3])
+    x = around.length(element, "x") + (shift_x - box[0]) * scale_x
+    y = around.length(element, "y") + (shift_y - box[1]) * scale_y
+    matrix, clip = combined(place.matrix, matrix_of(scale_x, 0, 0, scale_y, x, y)), place.clip
+    if element.get("overflow", "hidden") != "visible":
+        left, top = box[0] - shift_x, box[1] - shift_y
+        clip = _shared(clip, _moved_box((left, top, left + seen.width, top + seen.height), matrix))
+    return replace(place, matrix=matrix, viewport=seen, clip=clip)
 
 
 def _moved_box(box: Clip, matrix: Matrix) -> Clip:
@@ -546,7 +518,7 @@ def _shape(element: ET.Element, place: _Place, paint: dict[str, str]) -> Shape |
     color = paint["fill"] if filled else paint["stroke"]
     if not points or not (filled or _is_seen(paint, "stroke")) or paint["visibility"] != "visible":
         return None
-    if not all(abs(value) < _FARTHEST for point in points for value in point):
+    if not all(abs(value) < MOST for point in points for value in point):
         return None
     left, top, right, bottom = _shared(_box_of(points), place.clip)
     if left > right or top > bottom:

@@ -6,15 +6,12 @@ import itertools
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from functools import lru_cache
-from importlib import import_module
 from typing import Any
 
 from PIL import ImageColor
 
-from vlm_envs.errors import EngineUnavailableError
-from vlm_envs.requirements import install_command
 from vlm_envs.worlds.svg.svg_markup import SVG_NAMESPACE
-from vlm_envs.worlds.svg.svg_paints import css_text, rgba_of
+from vlm_envs.worlds.svg.svg_paints import css_text, package, rgba_of
 
 _LANDMARKS = (
     "red", "orange", "gold", "yellow", "lime", "green", "teal", "cyan", "skyblue", "blue", "navy",
@@ -105,7 +102,7 @@ def _matches(markup: str) -> list[tuple[Declarations, Declarations]] | None:
     ]
     if not texts:
         return None
-    tinycss2, cssselect2 = _readers()
+    tinycss2, cssselect2 = package("tinycss2"), package("cssselect2")
     matchers = cssselect2.Matcher(), cssselect2.Matcher()
     for text in texts:
         for rule in tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True):
@@ -138,12 +135,3 @@ def _add(rule: Any, matchers: tuple[Any, Any], tinycss2: Any, cssselect2: Any) -
             for matcher, declared in zip(matchers, declarations, strict=True):
                 if declared:
                     matcher.add_selector(selector, declared)
-
-
-def _readers() -> tuple[Any, Any]:
-    try:
-        return import_module("tinycss2"), import_module("cssselect2")
-    except ImportError as error:
-        raise EngineUnavailableError(
-            f"Style sheets of drawings need the package {error.name}; install it with {install_command('svg')}."
-        ) from error

@@ -51,13 +51,13 @@ def test_a_users_table_lies_over_the_shipped_one(table):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('[models]\n"m" = { promt = 1.0, completion = 1.0 }', "Did you mean 'prompt'"),
-        ('[models]\n"m" = { prompt = 1.0 }', "no completion price"),
-        ('[models]\n"m" = { prompt = -1.0, completion = 1.0 }', "at least 0; got -1.0"),
-        ('[models]\n"m" = { prompt = "1", completion = 1.0 }', "must be a number"),
-        ('[models]\n"m" = { prompt = nan, completion = 1.0 }', "must be a number"),
-        ('[models]\n"m" = 3', "must name prompt and completion"),
-        ('[model]\n"m" = { prompt = 1.0, completion = 1.0 }', "needs one table"),
+        ('[models]\n"m" = { promt = 1.0, completion = 1.0 }', "models.m.promt is not known. Did you mean 'prompt'?"),
+        ('[models]\n"m" = { prompt = 1.0 }', "models.m.completion: Field required"),
+        ('[models]\n"m" = { prompt = -1.0, completion = 1.0 }', "greater than or equal to 0"),
+        ('[models]\n"m" = { prompt = "1", completion = 1.0 }', "valid number"),
+        ('[models]\n"m" = { prompt = nan, completion = 1.0 }', "finite number"),
+        ('[models]\n"m" = 3', "models.m: "),
+        ('[model]\n"m" = { prompt = 1.0, completion = 1.0 }', "Did you mean 'models'?"),
         ("[models", "Cannot read the prices"),
     ],
 )

@@ -14,7 +14,7 @@ pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[a
 
 from agents.api.client import ModelClient
 from agents.api.conversation import Message, Picture
-from agents.api.endpoint_config import EndpointConfig, Sampling
+from agents.api.endpoint_config import EndpointConfig
 from agents.api.history import Exchange, FullHistory, LastTurns
 from agents.api.provider import Connection
 from agents.api.transport import make_provider
@@ -55,7 +55,8 @@ def body(provider, **said):
 
 def request(provider, messages, **sampling):
     connection = Connection(api_key="k", base_url="http://127.0.0.1:9", timeout_s=1.0, http=httpx2.AsyncClient())
-    return make_provider(provider, connection).request("m", tuple(messages), Sampling(**sampling))
+    config = EndpointConfig(model="m", provider=provider, base_url=connection.base_url, **sampling)
+    return make_provider(provider, connection).request(tuple(messages), config)
 
 
 def refusals():

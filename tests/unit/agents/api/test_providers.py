@@ -18,7 +18,7 @@ pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[a
 from agents.api.anthropic_messages import AnthropicMessages
 from agents.api.client import ModelClient
 from agents.api.conversation import Message, Picture, TokenCounts
-from agents.api.endpoint_config import EndpointConfig, Sampling
+from agents.api.endpoint_config import EndpointConfig
 from agents.api.failures import EndpointError, PermanentError, TransientError
 from agents.api.provider import Connection
 from agents.api.transport import make_provider
@@ -283,7 +283,8 @@ def connection():
 def test_reasoning_is_asked_for_as_each_provider_has_it(endpoint, clock):
 
     def asked(provider, reasoning):
-        return make_provider(provider, connection()).request("m", TURNS, Sampling(max_tokens=4096, reasoning=reasoning))
+        config = EndpointConfig(model="m", provider=provider, max_tokens=4096, reasoning=reasoning)
+        return make_provider(provider, connection()).request(TURNS, config)
 
     assert asked("openai", "low")["reasoning"] == {"effort": "low", "summary": "auto"}
     assert asked("openai-chat", "low")["reasoning_effort"] == "low"

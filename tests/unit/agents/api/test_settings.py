@@ -31,8 +31,8 @@ ALL = {
 REFUSED = {
     "compatible": (),
     "openai-chat": ("top_k", "max_completion_tokens"),
-    "openai": ("seed", "stop", "top_k", "max_completion_tokens"),
-    "anthropic": ("seed", "detail", "max_completion_tokens"),
+    "openai": ("seed", "stop", "top_k", "max_completion_tokens", "stream"),
+    "anthropic": ("seed", "detail", "max_completion_tokens", "stream"),
     "google": ("detail", "max_completion_tokens", "stream"),
 }
 AGENT = "compatible:judge@http://127.0.0.1:9/v1"
@@ -368,69 +368,3 @@ class TestStreams:
         )
         (said,) = agent(stream=True).respond([0], [SEEN])
         assert KEY not in said.text and KEY not in json.dumps(said.raw)
-
-    def test_anthropics_is_put_together(self, endpoint, agent):
-        whole = WIRES["anthropic"].body(Said())
-        usage = whole["usage"]
-        parts = [
-            {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}},
-            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "<answer>Up"}},
-            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "</answer>"}},
-            {"type": "content_block_stop", "index": 0},
-            {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": usage},
-            {"type": "message_stop"},
-        ]
-        endpoint.script.append(events(*parts, end=""))
-        (said,) = agent("anthropic", stream=True).respond([0], [SEEN])
-        assert (said.text, said.usage["prompt_tokens"]) == ("<answer>Up</answer>", 100)
-
-    def test_anthropics_that_ends_early_is_an_error(self, endpoint, agent):
-        whole = WIRES["anthropic"].body(Said())
-        parts = [
-            {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}},
-            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "<answer>Up"}},
-        ]
-        endpoint.script.append(events(*parts, end=""))
-        (said,) = agent("anthropic", stream=True).respond([0], [SEEN])
-        assert said.stop_reason == "error" and "stream ended" in said.error
-
-    @pytest.mark.parametrize(("stop", "expected"), [("length", "length"), ("content_filter", "content_filter")])
-    def test_an_incomplete_openai_response_is_an_answer(self, stop, expected, endpoint, agent):
-        whole = WIRES["openai"].body(Said(stop=stop))
-        parts = [
-            {"type": "response.created", "sequence_number": 0, "response": {**whole, "output": []}},
-            {"type": "response.incomplete", "sequence_number": 1, "response": whole},
-        ]
-        endpoint.script.append(events(*parts, end=""))
-        (said,) = agent("openai", stream=True).respond([0], [SEEN])
-        assert (said.text, said.stop_reason) == ("<answer>Up</answer>", expected)
-
-    def test_openai_responses_that_end_early_are_an_error(self, endpoint, agent):
-        whole = {**WIRES["openai"].body(Said()), "output": [], "status": "in_progress"}
-        endpoint.script.append(events({"type": "response.created", "sequence_number": 0, "response": whole}, end=""))
-        (said,) = agent("openai", stream=True).respond([0], [SEEN])
-        assert said.stop_reason == "error" and "stream ended" in said.error
-
-    def test_an_error_in_openais_responses_is_classified(self, endpoint, agent):
-        whole = {**WIRES["openai"].body(Said()), "output": [], "status": "in_progress"}
-        created = {"type": "response.created", "sequence_number": 0, "response": whole}
-        full = {"type": "error", "code": "context_length_exceeded", "message": "full", "sequence_number": 1}
-        endpoint.script.append(events(created, full, end=""))
-        (said,) = agent("openai", stream=True).respond([0], [SEEN])
-        assert said.stop_reason == "context"
-
-    def test_openais_responses_are_put_together(self, endpoint, agent):
-        whole = WIRES["openai"].body(Said())
-        parts = [
-            {
-                "type": "response.created",
-                "sequence_number": 0,
-                "response": {**whole, "output": [], "status": "in_progress"},
-            },
-            {"type": "response.completed", "sequence_number": 1, "response": whole},
-        ]
-        endpoint.script.append(events(*parts, end=""))
-        (said,) = agent("openai", stream=True).respond([0], [SEEN])
-        assert (said.text, said.usage["prompt_tokens"]) == ("<answer>Up</answer>", 100)

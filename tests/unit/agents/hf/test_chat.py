@@ -135,7 +135,7 @@ def test_a_tokenizer_that_swallows_a_tag_is_refused(tiny):
         (
             "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'][-1]['text'] }}<|im_end|>\n"
             "{% endfor %}",
-            "takes text only",
+            "text only",
         ),
     ],
     ids=["another dialect", "no image markers"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import weakref
 
@@ -132,8 +133,14 @@ def sampled(model, encoder, chunk):
     square, wide = (rng.integers(0, 256, shape, dtype=np.uint8) for shape in ((56, 56, 3), (56, 112, 3)))
     config = SamplingConfig(temperature=0.0, max_new_tokens=4, prefill_chunk_tokens=chunk)
     sampler = CachedSampler(model, encoder, config, EpisodeDraws(0))
-    fed, forward = [], sampler._forward
-    sampler._forward = lambda ids, *args: (fed.append(ids), forward(ids, *args))[1]
+    fed, forward = [], sampler.family.hidden_states
+
+    def hidden_states(model, ids, **kwargs):
+        fed.append(ids)
+        return forward(model, ids, **kwargs)
+
+    sampler.family = copy.copy(sampler.family)
+    sampler.family.hidden_states = hidden_states
     rows = [0, 1, 2]
     sampler.start(rows)
     turns = [

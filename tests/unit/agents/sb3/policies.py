@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+
 import torch
 from stable_baselines3 import PPO
 
-from agents.sb3_agent import CellNetwork
-from agents.sb3_record import MODEL, TrainedFor, save_record
+from agents.sb3_agent import MODEL, RECORD, CellNetwork
 from vlm_envs import make
 from vlm_envs.discrete_world import DiscreteWorld
 
@@ -30,12 +32,12 @@ def save_policy(directory, env_id, *, actions_per_response=3, seed=0, **kwargs):
     with torch.no_grad():
         model.policy.action_net.weight.mul_(300)  # Clear preferences, as training leaves them
     model.save(directory / MODEL)
-    trained_for = TrainedFor(
-        env_id=env_id,
-        action_names=world.controls.action_names,
-        picture_shape=world.controls.picture_shape,
-        seeing=world.seeing,
-        kwargs=kwargs,
-    )
-    save_record(directory, trained_for, {"seed": seed})
+    trained_for = {
+        "env_id": env_id,
+        "action_names": list(world.controls.action_names),
+        "picture_shape": list(world.controls.picture_shape),
+        "seeing": dataclasses.asdict(world.seeing),
+        "kwargs": kwargs,
+    }
+    (directory / RECORD).write_text(json.dumps({"trained_for": trained_for, "seed": seed}))
     return directory

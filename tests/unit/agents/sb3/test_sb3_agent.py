@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
-from pathlib import Path
 
-import numpy as np
 import pytest
 from stable_baselines3 import PPO
 
-from agents.registry import make_agent, require_agent, setting_names
-from agents.sb3_record import MODEL, RECORD, require_policy
+from agents.registry import make_agent
+from agents.sb3_agent import MODEL, RECORD
 from tests.unit.agents.sb3.policies import LAKE, save_policy
 from tests.unit.episodes import play
 from vlm_envs import make
 from vlm_envs.discrete_world import DiscreteWorld
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 
-CHECKOUT = Path(__file__).parents[4]
 DEFAULTS = {"prompt_format": None, "representation": None, "max_turns": (3,)}
 
 
@@ -49,37 +45,12 @@ def test_greedy_play_is_that_of_stable_baselines3(tmp_path, actions_per_response
     assert len({str(each) for each in expected}) > 1, "a policy that does not look would pass"
 
 
-def test_temperature_draws_by_its_seed(policy_directory):
-    name = f"sb3:{policy_directory}"
-    greedy = acted(make_agent(name))
-    assert acted(make_agent(name, seed=1)) == greedy
-    drawn = acted(make_agent(name, temperature=5.0, seed=1))
-    assert drawn == acted(make_agent(name, temperature=5.0, seed=1))
-    assert drawn != greedy
-    assert drawn != acted(make_agent(name, temperature=5.0, seed=2))
-    assert acted(make_agent(name, temperature=1e-4)) == greedy
-    assert setting_names(name) == ("temperature", "seed")
-    with pytest.raises(ConfigError, match="temperature must be at least 0; got -1"):
-        make_agent(name, temperature=-1)
-
-
-def test_what_is_drawn_leaves_the_global_generators_alone(policy_directory):
-    torch = pytest.importorskip("torch")
-    agent = make_agent(f"sb3:{policy_directory}", temperature=1.0)
-    torch.manual_seed(0)
-    np.random.seed(0)
-    before, own = torch.get_rng_state(), np.random.get_state()[1].copy()
-    acted(agent, range(2))
-    assert torch.equal(torch.get_rng_state(), before)
-    assert np.array_equal(np.random.get_state()[1], own)
-
-
 @pytest.mark.parametrize(
     ("kwargs", "said"),
     [
-        ({"env_id": "VLM/Sokoban-v0"}, "the world must be VLM/FrozenLake-v0; got VLM/Sokoban-v0"),
-        ({"size": 5}, "pictures must be 112 x 112 pixels; got 140 x 140 pixels"),
-        ({"max_actions_per_turn": 2, "max_turns": (5,)}, "VLM/FrozenLake-v0, 3 actions a response; one here holds 2"),
+        ({"env_id": "VLM/Sokoban-v0"}, "trained for .*VLM/FrozenLake-v0.*; got .*VLM/Sokoban-v0"),
+        ({"size": 5}, r"\[112, 112, 3\].*; got .*\[140, 140, 3\]"),
+        ({"max_actions_per_turn": 2, "max_turns": (5,)}, "needs max_actions_per_turn=3"),
         ({"obs_mode": "text"}, "VLM/FrozenLake-v0 shows none with obs_mode='text'"),
     ],
 )
@@ -94,7 +65,7 @@ def test_other_actions_are_refused(policy_directory, tmp_path):
     record = json.loads((directory / RECORD).read_text())
     record["trained_for"]["action_names"][0] = "Jump"
     (directory / RECORD).write_text(json.dumps(record))
-    with pytest.raises(ConfigError, match="actions must be Jump, Down, Left, Right; got Up, Down, Left, Right"):
+    with pytest.raises(ConfigError, match=r"'Jump', 'Down', .*; got .*'Up', 'Down', "):
         acted(make_agent(f"sb3:{directory}"))
 
 
@@ -123,13 +94,18 @@ def broken(directory, name, content):
 @pytest.mark.parametrize(
     ("name", "content", "kind", "said"),
     [
-        (MODEL, None, FileNotFoundError, "No policy at .*: expected model.zip there. Train one: python -m benchmarks"),
-        (RECORD, None, FileNotFoundError, "No policy at .*: expected trained.json there"),
-        (RECORD, b"{", ValueError, "trained.json does not describe a policy"),
-        (RECORD, b"[]", ValueError, "trained.json does not describe a policy"),
-        (RECORD, b'{"trained_for": {"env_id": "VLM/X-v0"}}', ValueError, "does not describe a policy.*'action_names'"),
-        (MODEL, b"", ValueError, "model.zip is damaged, or no PPO of stable-baselines3"),
-        (MODEL, b"PK\x03\x04 half of it", ValueError, "model.zip is damaged"),
+        (
+            MODEL,
+            None,
+            FileNotFoundError,
+            "No policy at .*: expected model.zip and .*Train one: python",
+        ),
+        (RECORD, None, FileNotFoundError, "No policy at .*: expected model.zip and trained.json there"),
+        (RECORD, b"{", ValueError, "holds no PPO policy"),
+        (RECORD, b"[]", ValueError, "holds no PPO policy"),
+        (RECORD, b'{"trained_for": {"env_id": "VLM/X-v0"}}', ValueError, "holds no PPO policy.*'seeing'"),
+        (MODEL, b"", ValueError, "holds no PPO policy"),
+        (MODEL, b"PK\x03\x04 half of it", ValueError, "holds no PPO policy"),
     ],
 )
 def test_a_broken_folder_is_told_in_one_line(policy_directory, tmp_path, name, content, kind, said):
@@ -152,14 +128,3 @@ def test_a_missing_extra_is_told_with_its_remedy(policy_directory, monkeypatch):
     monkeypatch.setitem(sys.modules, "stable_baselines3", None)
     with pytest.raises(EngineUnavailableError, match=r"'sb3' needs the package stable_baselines3.*'\.\[sb3\]'"):
         make_agent(f"sb3:{policy_directory}")
-
-
-def test_what_a_folder_holds_is_found_out_without_torch(policy_directory):
-    code = (
-        "import sys; from agents.registry import require_agent; "
-        f"require_agent('sb3:{policy_directory}'); print({{'torch', 'stable_baselines3'}} & set(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
-    require_agent(f"sb3:{policy_directory}")
-    assert require_policy(policy_directory)[1]["seed"] == 0

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agents.vllm import keeper
+from tests.vllm import keeper
 
 # Two processes map a segment that nobody unlinks, for who would is killed with them
 KEPT = """

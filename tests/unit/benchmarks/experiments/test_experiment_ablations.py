@@ -153,13 +153,3 @@ def test_names_stand_for_one_experiment_or_for_all_papers():
     assert all(find_experiments(name) for name in EXPERIMENTS)
     with pytest.raises(ConfigError, match="Did you mean 'vagen'"):
         find_experiments("vagan")
-
-
-def test_a_method_without_rivals_is_refused(made):
-    experiment = made["argos"]
-    with pytest.raises(ConfigError, match="is not a variant"):
-        replace(experiment, claim=replace(experiment.claim, method="missing"))
-    with pytest.raises(ConfigError, match="nothing that"):
-        replace(experiment, variants={"gated": experiment.variants["gated"]})
-    with pytest.raises(ConfigError, match="may be called start"):
-        replace(experiment, variants={**experiment.variants, START: experiment.variants["gated"]})

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from agents.hf.sampling_config import SamplingConfig
-from benchmarks.__main__ import REMOVED, main
+from benchmarks.__main__ import main
 from benchmarks.experiments import measuring, running
 from benchmarks.experiments.experiment import Claim, Experiment, Variant
 from benchmarks.experiments.records import Record, load_records
@@ -242,18 +242,6 @@ def test_a_wrong_name_is_reported_with_what_there_is(capsys):
     ):
         assert main(["experiment", *words]) == 2
         assert problem in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", REMOVED)
-def test_removed_commands_name_their_replacement(name, capsys):
-    assert main([name, "--seeds", "3"]) == 2
-    (said,) = capsys.readouterr().err.splitlines()
-    assert "python -m benchmarks experiment" in said or "docs/research" in said
-
-
-def test_removed_sweeps_name_their_replacement(capsys):
-    assert training_main(["sweep", "vagen_tables"]) == 2
-    assert "python -m benchmarks experiment" in capsys.readouterr().err
 
 
 def test_help_needs_no_torch():

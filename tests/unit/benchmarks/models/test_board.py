@@ -235,7 +235,7 @@ def test_a_broken_line_in_the_middle_is_named_and_nothing_is_lost(line, told, bo
     ("place", "value", "told"),
     [
         (("turns",), [1], r"turns\[0\] is 1"),
-        (("turns",), [{}], r"turns\[0\].actions is missing"),
+        (("turns",), [{}], r"turns\[0\].text is missing"),
         (("turns", 0, "usage", "usd"), "1", r"turns\[0\].usage.usd is '1'"),
         (("turns", 0, "response"), None, r"turns\[0\].response is None"),
         (("final",), {"texu": "", "images": []}, "final.text is missing"),

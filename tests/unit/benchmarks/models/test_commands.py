@@ -52,16 +52,16 @@ def test_what_the_command_line_says_counts_even_where_it_says_the_usual(tmp_path
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("episods = 2", "there is no option 'episods'. Did you mean 'episodes'? There are: agent, world, suite"),
+        ("episods = 2", "Did you mean '--episodes'?"),
         ('episodes = "many"', "--episodes"),
         ("episodes = 0", "--episodes must be at least 1; got 0."),
-        ("episodes = true", "episodes must be a text, a number or a list of those; got True."),
-        ('references = "no"', "references must be True or False; got 'no'."),
+        ("episodes = true", "--episodes"),
+        ('references = "no"', "'no' belongs to no option"),
         ("budget_usd = nan", "--budget-usd must be above 0; got nan."),
-        ("agent = 3.5\nworld = [[1]]", "world must be a text, a number or a list of those; got [1]."),
-        ("[[agent]]\nname = 'oracle'", "agent must be a text, a number or a list of those; got {'name': 'oracle'}."),
+        ("agent = 3.5\nworld = [[1]]", "world must be a text, a number, or a list of those; got [1]."),
+        ("[[agent]]\nname = 'oracle'", "agent must be a text, a number, or a list of those; got {'name': 'oracle'}."),
         ("agent = [", "Cannot read"),
-        ('config = "more.toml"', "there is no option 'config'"),
+        ('config = "more.toml"', "A file of options cannot name another one."),
     ],
 )
 def test_a_mistake_in_a_file_is_one_line_with_its_name(text, told, tmp_path, capsys):
@@ -152,7 +152,7 @@ def test_a_table_of_prices_with_a_typo_is_told_before_anything_is_played(tmp_pat
     agent = f"openai:m,prices={prices}"
     assert main(["run", "--agent", agent, "--world", LAKE, ALONE, "--out", str(tmp_path / "board")]) == 2
     (said,) = capsys.readouterr().err.splitlines()
-    assert "'m' has an unknown price 'promt'. Did you mean 'prompt'?" in said
+    assert "models.m.promt" in said and "Did you mean 'prompt'?" in said
     assert not (tmp_path / "board").exists()
 
 

@@ -60,16 +60,11 @@ def test_a_budget_that_cannot_be_held_is_not_promised_to_go_on(tmp_path):
     ("failure", "address", "told"),
     [
         ("HTTP 401: wrong key", "", "HTTP 401: wrong key. Check the key in TOY_KEY. Then the same command"),
-        ("HTTP 404: no model `toy`.", "http://a/v1", "no model `toy`. Check the model's name. Then the same command"),
-        ("HTTP 404", "", "HTTP 404. Check the model's name. Then the same command"),
-        (
-            "HTTP 404: Not Found",
-            "http://a",
-            "Check the address: it needs its version, such as /v1. Then the same",
-        ),
+        ("HTTP 404: no model `toy`.", "http://a/v1", "no model `toy`. Check the model's name and the address"),
+        ("HTTP 404: Not Found", "http://a", "address, which needs its version, such as /v1. Then the same"),
         ("HTTP 400: At most 0 image(s) may be provided", "http://a/v1", "serve a vision model. Then the same command"),
         ("HTTP 400: this model does not support images", "http://a/v1", "serve a vision model."),
-        ("HTTP 422: no such field", "http://a/v1", "Fix its settings; then the same command tries again."),
+        ("HTTP 422: no such field", "http://a/v1", "Fix its settings. Then the same command tries again."),
         ("HTTP 429: busy", "http://a/v1", "HTTP 429: busy. The same command tries again."),
         ("HTTP 503: busy", "http://a/v1", "HTTP 503: busy. The same command tries again."),
     ],
@@ -101,8 +96,8 @@ class Limited(OracleAgent):
 @pytest.mark.parametrize(
     ("stop_reason", "detail", "told"),
     [
-        ("context", "maximum context length is 4096 tokens", "4 of 4 episodes exceeded the model's context (maximum"),
-        ("context", "too many images: 20 > 16", "4 of 4 episodes exceeded the model's image limit (too many images"),
+        ("context", "maximum context length is 4096 tokens", "4 of 4 episodes exceeded a limit of the model (maximum"),
+        ("context", "too many images: 20 > 16", "4 of 4 episodes exceeded a limit of the model (too many images"),
         ("content_filter", "data may contain\ninappropriate content", "refused to answer (data may contain inappr"),
     ],
 )

@@ -166,7 +166,7 @@ def test_how_responses_are_drawn_is_part_of_the_agent(agent, drawn, asked):
         (("oracle", "--world", LAKE, "--temperature", "0.5"), "has no setting 'temperature'"),
         (("oracle",), "--world VLM/Sokoban-v0"),
         (("nobody", "--world", LAKE), "Unknown agent 'nobody'"),
-        (("oracle", "--world", LAKE, "--judge", "direct"), "needs --judge-endpoint.model"),
+        (("oracle", "--world", LAKE, "--judge", "direct"), "needs both --judge-endpoint.model"),
         (("oracle", "--world", LAKE, "--judge", "nowhere:judge"), "cannot import 'nowhere'"),
     ],
 )

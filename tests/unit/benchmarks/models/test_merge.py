@@ -203,7 +203,7 @@ def test_every_two_boards_are_compared(two, tmp_path, capsys):
         made(tmp_path / name, contestant(RandomAgent(), "model 9", identity={"name": name})) for name in ("x", "y")
     ]
     merged(tmp_path, two[0], *others, code=2)
-    assert "an agent called model 9" in capsys.readouterr().err
+    assert "agent called model 9" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("changes", [{"reading": "lenient"}, {"split": "val"}])

@@ -49,7 +49,7 @@ def test_a_context_that_is_full_is_an_ending_and_never_asked_again(server, tmp_p
     assert run(server, tmp_path / "board") == (0, lines)
     assert len(server.requests) == num_requests
     assert main(["replay", str(tmp_path / "board")]) == 0
-    assert "exceeded the model's context (HTTP 400: maximum context length is 99" in capsys.readouterr().err
+    assert "exceeded a limit of the model (HTTP 400: maximum context length is 99" in capsys.readouterr().err
 
 
 def test_a_budget_run_goes_on_without_counts_and_says_so(server, tmp_path, capsys):

@@ -21,65 +21,47 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def progress():
-    """Of two agents: one after two batches of four, which has 14 of 20 episodes left, one that has only begun."""
-    pace = Pace()
+    """Of two agents: one after eight of 20 episodes, two of which failed, and one that has only begun."""
+    pace = Pace(began=100.0)
     quick = Progress(agent="quick", world="A", num_wanted=10, pace=pace)
     later = Progress(agent="quick", world="B", num_wanted=10, pace=pace)
-    pace.start(4, 100.0)
     for number, (solved, failed) in enumerate([(True, False)] * 4 + [(False, False)] * 2 + [(False, True)] * 2):
-        pace.count(190.0 if number < 4 else 200.0)
+        pace.num_ended += 1
         quick.add(solved=solved, failed=failed, tokens=500, usd=0.125, cluster=number)
     return RunProgress(parts=[quick, later, Progress(agent="slow", world="A", num_wanted=4)])
 
 
 def test_an_agent_is_told_over_all_its_worlds(progress):
-    quick, slow = progress.agents(now=200.0)
-    assert quick.eta_s == pytest.approx(10 / 4 * 14)
+    quick, slow = progress.agents(now=120.0)
+    assert quick.eta_s == pytest.approx(20 / 8 * 14)
     assert told(quick) == "quick: 6/20, success 0.67, 2 errors, 4,000 tokens, 1.00 USD, 35 s left"
     assert told(slow) == "slow: 0/4"
-    assert progress.agents(now=208.0)[0].eta_s == pytest.approx(10 / 4 * 14 - 8)
 
 
 def test_all_of_them_take_as_long_as_the_slowest(progress):
-    assert progress.all(now=200.0).eta_s is None  # one agent has no estimate yet
+    assert progress.all(now=120.0).eta_s is None  # one agent has no estimate yet
     slow = progress.parts[2]
-    slow.pace.start(1, 100.0)
-    for now in (110.0, 200.0):
-        slow.pace.count(now)
+    slow.pace.began, slow.pace.num_ended = 20.0, 2
+    for _ in range(2):
         slow.add(solved=True, failed=False, tokens=0, usd=None, cluster=0)
-    everybody = progress.all(now=200.0)
-    assert everybody.eta_s == pytest.approx(90 * 2)
+    everybody = progress.all(now=120.0)
+    assert everybody.eta_s == pytest.approx(100 / 2 * 2)
     assert (everybody.num_done, everybody.num_wanted, everybody.num_successes, everybody.tokens) == (8, 24, 6, 4000)
     assert everybody.usd is None  # one price is not known, so the sum is not
     assert "USD" not in told(everybody)
     assert "success" in told(everybody)
     assert "success" not in told(everybody, is_sum=True)
     slow.is_over = True
-    assert progress.all(now=200.0).eta_s == pytest.approx(10 / 4 * 14)
+    assert progress.all(now=120.0).eta_s == pytest.approx(20 / 8 * 14)
 
 
-def test_the_first_batch_and_a_search_do_not_count_towards_the_pace():
-    """Episodes are played 32 at a time: the first takes 80 s, with loading, and each other batch 10 s."""
-    pace = Pace()
-    pace.start(32, 0.0)
-    pace.count(80.0)
-    assert pace.left_s(95, 80.0) is None
-    for _ in range(31):
-        pace.count(80.0)
-    pace.count(90.0)
-    assert pace.left_s(63, 90.0) is None  # the others of this batch have ended, too, but were not counted yet
-    for _ in range(31):
-        pace.count(90.0)
-    assert pace.left_s(32, 90.0) == pytest.approx(10)
-    pace.count(100.0)
-    assert pace.left_s(31, 100.0) == 0
-    pace.finish(100.0)
-    pace.start(32, 100.0)
-    pace.prepare()
-    for _ in range(32):
-        pace.count(900.0)
-    assert pace.left_s(64, 900.0) == pytest.approx(64 * 20 / 33)
-    assert pace.left_s(0, 900.0) == 0
+def test_a_search_of_lazy_does_not_count_towards_the_pace():
+    pace = Pace(began=-1e6, num_ended=3)
+    assert pace.left_s(0, 0.0) == 0
+    pace.restart()
+    assert pace.left_s(64, pace.began + 10) is None, "nothing has ended since"
+    pace.num_ended += 2
+    assert pace.left_s(64, pace.began + 10) == pytest.approx(64 * 5)
 
 
 def test_the_running_interval_is_that_of_the_boards_row():

@@ -126,9 +126,7 @@ def test_a_line_that_was_taken_away_is_not_covered_up(board, capsys):
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[1:]))
     assert rescore(board) == 2
-    assert (
-        "does not follow the line before it (without this and all later lines of its agent" in capsys.readouterr().err
-    )
+    assert "does not follow the line before it: one was removed or changed" in capsys.readouterr().err
     assert path.read_bytes() == b"".join(lines[1:])
 
 
@@ -168,7 +166,7 @@ def test_interrupted_the_board_stays_as_it_was(board, monkeypatch, stop):
         (["--judge.model", "judge"], "--judge-endpoint.model VALUE"),
         (["--judge.base-url", "URL"], "--judge-endpoint.base-url VALUE"),
         (["--judge", "exakt"], "Did you mean 'exact'?"),
-        (["--judge", "direct"], "--judge direct needs --judge-endpoint.model and --judge-endpoint.base-url"),
+        (["--judge", "direct"], "--judge-endpoint needs both --judge-endpoint.model and --judge-endpoint.base-url"),
         (["--judge", "no_such_module:judge"], "cannot import 'no_such_module'"),
         (["--judge", "own_judges:stingy"], "own_judges has no 'stingy'"),
     ],

@@ -16,7 +16,6 @@ from judges.episode_rewards.arm import (
     rejection_reason,
 )
 from judges.scores import JudgeScore
-from vlm_envs.errors import ConfigError
 
 WORKED, FAILED = CallRecord(name="zoom", succeeded=True), CallRecord(name="zoom", succeeded=False)
 OUT = JudgeScore.unavailable("no route")
@@ -29,7 +28,7 @@ def outcome(accuracy=1.0, calls=(), format_correct=True):
 
 def test_calls_are_counted_from_the_records():
     counted = outcome(calls=[WORKED, FAILED, WORKED])
-    assert (counted.num_calls, counted.num_successful_calls) == (3, 2)
+    assert (len(counted.calls), counted.num_successful_calls) == (3, 2)
 
 
 @pytest.mark.parametrize(
@@ -117,12 +116,6 @@ def test_weights_are_arguments():
     assert accuracy_reward(outcome(0.0, [WORKED]), weights).total == 3.0
     weights = ArmExplorationSettings(format_weight=1.0, attempt_weight=2.0)
     assert exploration_reward(outcome(1.0, [WORKED]), weights).total == 3.0
-
-
-@pytest.mark.parametrize("score", [-0.1, 1.1, math.nan])
-def test_a_score_out_of_range_is_refused(score):
-    with pytest.raises(ConfigError):
-        outcome(score)
 
 
 @pytest.mark.parametrize(

@@ -251,7 +251,7 @@ def test_textual_rollouts_are_compared_with_the_best_grounded_one():
         seen.append((reference, text))
         return JudgeScore(value=0.7)
 
-    scored = IvgrJudge(judge)([textual, grounded, textual])
+    scored = IvgrJudge(JudgeModels(consistency_judge=judge))([textual, grounded, textual])
     assert [reward.raw.get("consistency") for reward in scored] == [0.7, None, 0.7]
     assert len(seen) == 2
     assert all("[" in reference and "[" not in text for reference, text in seen)

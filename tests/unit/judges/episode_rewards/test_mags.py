@@ -18,7 +18,6 @@ from judges.episode_rewards.mags import (
     zoom_reward,
 )
 from judges.scores import JudgeScore
-from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
 
 TEN_WORDS = "the small red sign stands behind two tall green trees"
@@ -180,11 +179,6 @@ class TestZoom:
         read = read_rollout(rollout(f"<think>{TEN_WORDS}<zoom>[{copies}]</zoom></think>"))
         # k = 1, n = 10: max(0, 1/10 - 0.05 · 9)
         assert zoom_reward(read, stage=2, num_objects=10) == 0.0
-
-    @pytest.mark.parametrize("arguments", [{"stage": 3}, {"stage": 2, "num_objects": -1}])
-    def test_mistakes_of_the_caller(self, arguments):
-        with pytest.raises(ConfigError):
-            zoom_reward(reading(), **arguments)
 
 
 class TestRethink:

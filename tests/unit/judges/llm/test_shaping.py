@@ -60,7 +60,7 @@ def test_an_endpoint_that_is_down_masks_everything_and_raises_nothing(endpoint, 
 
 def test_a_section_without_a_judge_is_an_error(client):
     by_section = llm_judges(client, "direct")
-    with pytest.raises(ConfigError, match="'prediction'"):
+    with pytest.raises(KeyError, match="prediction"):
         shape([LAKE], TERMS, judge_for={"observation": by_section["observation"]})
 
 

@@ -103,3 +103,8 @@ def test_what_stands_in_the_list_is_marked():
         ("toaster", True),
         ("bed", True),
     ]
+
+
+@pytest.mark.parametrize("word", ["info", "information", "inframe", "nanny"])
+def test_a_word_that_starts_like_inf_or_nan_is_no_number(word):
+    assert claims(f"The {word} says that the toaster is ahead, 2 m away.") == {"toaster": "ahead 2.0"}

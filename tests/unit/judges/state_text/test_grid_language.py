@@ -12,14 +12,12 @@ SAME_PLACE = {SAME_ROW, SAME_COLUMN}
 
 def claims(world, text):
     """{"box0 player": {(axis, sign), …}} for every pair that the text relates."""
-    by_object = read_language(text, VOCABULARIES[world]).by_object
-    return {
-        f"{kind}{number} {anchor[0]}{'' if anchor[0] == 'player' else anchor[1]}": {
-            (axis, sign) for axis in (0, 1) for sign in signs[axis]
-        }
-        for (kind, number), anchors in by_object.items()
-        for anchor, signs in anchors.items()
-    }
+    related = {}
+    for (kind, number), sides in read_language(text, VOCABULARIES[world]).by_object.items():
+        for (anchor, axis), signs in sides.items():
+            pair = f"{kind}{number} {anchor[0]}{'' if anchor[0] == 'player' else anchor[1]}"
+            related.setdefault(pair, set()).update((axis, sign) for sign in signs)
+    return related
 
 
 @pytest.mark.parametrize(
@@ -165,7 +163,7 @@ def groups(text):
     """[(count, {(axis, sign), …})] for every hole or group of holes, in order."""
     read = read_language(text, VOCABULARIES["FrozenLake"])
     return [
-        (read.counts.get(name, 1), {(axis, sign) for axis in (0, 1) for sign in sides[("player", 0)][axis]})
+        (read.counts.get(name, 1), {(axis, sign) for (_, axis), signs in sides.items() for sign in signs})
         for name, sides in sorted(read.by_object.items())
         if name[0] == "hole"
     ]

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from judges.state_text.exact_judge import ExactJudge
+from judges.state_text.exact_judge import RULES, ExactJudge, GridRules
 from judges.state_text.vocabulary import VOCABULARIES, Category, ObjectVocabulary, world_name
 
 
@@ -37,7 +37,7 @@ def test_a_new_world_is_one_scene(monkeypatch):
     key = Category(name="key", kind="key", state_key="key_position", weight=1.0)
     words = {"player": "player", "key": "key"}
     vocabulary = ObjectVocabulary(categories=(key,), words=words, symbols={".": (), "k": ("key",), "p": ("player",)})
-    monkeypatch.setitem(VOCABULARIES, "KeyRoom", vocabulary)
+    monkeypatch.setitem(RULES, "KeyRoom", GridRules(vocabulary))
     state = {"player_position": (0, 0), "key_position": (0, 2)}
     texts = {
         "natural_language": "The key is at the same row and to the right of the player.",

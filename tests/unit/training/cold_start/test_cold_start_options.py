@@ -99,7 +99,7 @@ def test_nothing_trains_a_first_start(name, command, capsys):
     [
         ("mix_first_step", "got ['mix_first_step']. Did you mean 'mix_first_steps'?"),
         ("primitive_two_cube", "Did you mean 'primitive_two_cubes'?"),
-        ("", "a start that those of recipes go on from (mix_first_steps, primitive_two_cubes)"),
+        ("", "mix_first_steps, primitive_two_cubes), a world's id"),
         ("mix_first_steps --model x", "--model x would do nothing. To go on from that checkpoint:"),
         ("mix_first_steps --resume", "--resume would do nothing. --cold-start.start-from DIR begins with"),
         ("mix_first_steps --cold-start.num-step 5", "--cold-start.num-step"),

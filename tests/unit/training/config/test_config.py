@@ -71,7 +71,7 @@ def of_format(prompt_format: str) -> tuple[WorldSpec, ...]:
         (lambda: run_config(group_size=1, algorithm=GRPO()), "Use --group-size 2 or more"),
         (
             lambda: run_config(ppo=PPOConfig(num_minibatches=3)),
-            "do not divide evenly into --ppo.num-minibatches 3. Use --ppo.num-minibatches 1, 2 or 4",
+            "do not divide evenly into --ppo.num-minibatches 3.",
         ),
         (
             lambda: run_config(worlds=of_format("worldmodeling"), judge=JudgeConfig(worldmodeling_weight=0.0)),

@@ -97,7 +97,7 @@ def test_a_person_who_leaves_is_told_in_one_line_and_leaves_nothing_behind(tmp_p
     monkeypatch.setattr("sys.stdin", io.StringIO())
     words = ["--num-samples", "1", *(word for setting in SMALL for word in ("--set", setting))]
     assert main(["curate", "--expert", "human", "--output", str(tmp_path / "runs"), *words]) == 2
-    assert "error: --expert human: the input ended before all 4 rollouts" in capsys.readouterr().err
+    assert "error: --expert human: the input ended before all rollouts of 1 questions" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
 
 
@@ -179,13 +179,17 @@ def test_a_command_that_keeps_nothing_fails_and_says_what_became_of_everything(t
     words += [word for setting in SMALL for word in ("--set", setting)]
     assert main([*words, "--output", str(tmp_path), "--threshold", "100"]) == 1
     shown = capsys.readouterr()
-    assert shown.err.startswith(f"stopped: {tmp_path / 'curated'} is empty, as nothing is good enough to imitate; ")
-    assert "passed over: 4 rollouts for threshold. Ask more questions (--num-samples), lower --threshold" in shown.err
-    assert "kept 0 of 2 questions" in shown.out and "Train on it" not in shown.out
+    assert shown.err.startswith(f"stopped: {tmp_path / 'curated'} is empty, as nothing is good enough to imitate. ")
+    assert "Ask more questions (--num-samples), lower --threshold" in shown.err
+    assert (
+        "passed over: 4 for threshold" in shown.out
+        and "kept 0 of 2 questions" in shown.out
+        and "Train on it" not in shown.out
+    )
     # As if the oracle were what is trained
     monkeypatch.setattr("training.curation.curation_command._require_counts", lambda config: None)
     assert main([*words, "--output", str(tmp_path), "--name", "trivial", "--drop-trivial"]) == 1
-    assert "passed over: 2 questions always answered right." in capsys.readouterr().err
+    assert "2 trivial questions dropped" in capsys.readouterr().out
 
 
 class Stubborn(OracleAgent):

@@ -17,6 +17,7 @@ from judges.episode_rewards.episode_reward import EachByItself, EpisodeReward
 from judges.scores import Reward
 from training.__main__ import main
 from training.config.saved_config import plain, rebuilt
+from training.config.settings_without_effect import settings_without_effect
 from training.config.world_spec import WorldSpec
 from training.curation import curation_loop
 from training.curation.curated_data import curated_episodes
@@ -25,7 +26,7 @@ from training.curation.curation_loop import make_data_set
 from training.curation.curation_set import questions
 from training.pools.pool_config import PoolConfig
 from vlm_envs.content.judging import judging_datasets as datasets
-from vlm_envs.content.judging.preference_rows import DataFolder
+from vlm_envs.content.judging import preference_rows
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import to_json
 from vlm_envs.records.run_data import RunReader
@@ -110,17 +111,10 @@ def test_the_same_question_in_two_worlds_is_kept_in_both(tmp_path):
     assert ids[:3] == ids[3:]
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"settings": ("side_px=200",)}, "settings is about one world, and worlds names 1"),
-        ({"env_id": "VLM/FrozenLake-v0"}, "env_id is about one world"),
-        ({"pool": "a.jsonl", "exclude": ("b",)}, "pool is about one world.*\nexclude is about one world"),
-    ],
-)
-def test_one_world_beside_several_is_refused(changes, said, tmp_path):
-    with pytest.raises(ConfigError, match=f"(?s){said}"):
-        curated(tmp_path, WorldSpec(env_id="VLM/ZoomQA-v0", kwargs=SMALL), **changes)
+def test_settings_of_one_world_beside_several_do_nothing_and_are_named(tmp_path):
+    worlds = (WorldSpec(env_id="VLM/ZoomQA-v0", kwargs=SMALL),)
+    inert = settings_without_effect(curated(tmp_path, *worlds, settings=("side_px=200",), pool="a.jsonl"))
+    assert [line.split()[0] for line in inert if "--worlds" in line] == ["--set", "--pool"]
 
 
 def test_pools_that_nobody_draws_and_worlds_that_come_twice_are_refused(tmp_path):
@@ -128,7 +122,7 @@ def test_pools_that_nobody_draws_and_worlds_that_come_twice_are_refused(tmp_path
     drawn = replace(world, pool=PoolConfig(file="own.jsonl", draw=8))
     with pytest.raises(ConfigError, match=r"a curation draws no pool\. Draw it beforehand: python -m training pool"):
         curated(tmp_path, drawn)
-    with pytest.raises(ConfigError, match=r"worlds\.1 asks every question twice in the same way"):
+    with pytest.raises(ConfigError, match="asks every question twice in the same way"):
         curated(tmp_path, world, world)
     with pytest.raises(ConfigError, match=r"arm_accuracy with VLM/ZoomQA-v0 .*reads prompt_format arm; got 'direct'"):
         curated(tmp_path, world, episode_reward="arm_accuracy")
@@ -143,11 +137,11 @@ def test_it_is_saved_and_read_back(tmp_path):
     assert chosen.num_samples_of(chosen.specs[0]) == 2, "one half of three, rounded"
 
 
-def judging_pool(tmp_path: Path, name: str = "pool.jsonl", **kwargs) -> PoolConfig:
+def judging_pool(tmp_path: Path) -> PoolConfig:
     """Draws a pool of pairs."""
-    world = WorldSpec(env_id="VLM/RewardJudging-v0", kwargs={**PAIRS, **kwargs})
+    world = WorldSpec(env_id="VLM/RewardJudging-v0", kwargs=PAIRS)
     directory, _ = make_data_set(curated(tmp_path, world, name="drawn"))
-    return pool_of(tmp_path / name, *sample_ids(directory))
+    return pool_of(tmp_path / "pool.jsonl", *sample_ids(directory))
 
 
 def test_the_pairs_of_a_pool_are_judged_in_both_orders(tmp_path):
@@ -163,27 +157,6 @@ def test_the_pairs_of_a_pool_are_judged_in_both_orders(tmp_path):
             == (other["turns"][0]["state"]["sample_id"])
         )
         assert one["turns"][0]["state"]["answers"] != other["turns"][0]["state"]["answers"]
-
-
-def test_settings_that_change_nothing_for_the_levels_of_a_pool_are_refused(tmp_path, capsys):
-    pool = judging_pool(tmp_path)
-    words = ["curate", "--env-id", "VLM/RewardJudging-v0", "--output", str(tmp_path / "out"), "--pool", pool.file]
-    words += ["--set", "tracks=instruction_following", "--episode-reward", "arm_accuracy"]
-    assert main([*words, "--again", "num_candidates=4"]) == 2
-    told = capsys.readouterr().err
-    assert "VLM/RewardJudging-v0 with num_candidates=4 draws other questions, and those of the pool" in told
-    assert "would be asked twice in the same way. Leave that out, or draw a pool with it" in told
-    assert not (tmp_path / "out").exists()
-    world = WorldSpec(env_id="VLM/RewardJudging-v0", kwargs=PAIRS, pool=pool)
-    _, result = make_data_set(curated(tmp_path, world, again=("max_turns=4",)))
-    assert result.total.num_kept == 6, "how they are judged is another matter"
-
-
-def test_a_pool_that_is_in_the_reverse_order_already_is_refused(tmp_path):
-    pool = judging_pool(tmp_path, reverse_order=True)
-    world = WorldSpec(env_id="VLM/RewardJudging-v0", kwargs=PAIRS, pool=pool)
-    with pytest.raises(ConfigError, match="with reverse_order=True draws other questions"):
-        make_data_set(curated(tmp_path, world, again=("reverse_order=True",)))
 
 
 @pytest.fixture
@@ -216,8 +189,8 @@ def ids_of(folder: Path) -> tuple[str, ...]:
 def test_pictures_are_opened_when_their_question_is_asked(tmp_path, local, monkeypatch):
     ids = ids_of(local)
     assert len(ids) >= 6, "the case under test"
-    read, original = [], DataFolder.picture
-    monkeypatch.setattr(DataFolder, "picture", lambda *given: (read.append(given[1]), original(*given))[1])
+    read, original = [], preference_rows.picture_of
+    monkeypatch.setattr(preference_rows, "picture_of", lambda *given: (read.append(given[1]), original(*given))[1])
     pool = pool_of(tmp_path / "pool.jsonl", *ids)
     make_data_set(curated(tmp_path, judged(local, pool=pool), num_samples=2, expert="random"))
     assert len({*read}) == 2

@@ -20,11 +20,11 @@ from training.curation.curation_config import CurateConfig, PointingConfig
 from training.curation.curation_loop import make_data_set
 from training.curation.curation_teacher import (
     Asked,
-    ModelProposals,
     PointedTeacher,
     Proposal,
     asked_in,
     exact_proposals,
+    model_proposals,
     overlaid,
     pointed,
     read_labels,
@@ -97,7 +97,7 @@ def test_a_reply_that_cannot_be_read_proposes_nothing(reply):
 def test_models_are_asked_for_each_label_in_each_frame():
     proposer = Scripted(lambda seen: json.dumps({"entities": ["red mug", "red mug"], "actions": ["it moves"]}))
     pointer = Scripted(lambda seen: '<point x="12.34" y="45.6" alt="m">m</point> <point x="300" y="2">x</point>')
-    propose = ModelProposals(proposer, pointer)
+    propose = model_proposals(proposer, pointer)
     (places,) = propose([asked(times_s=(0.0, 0.5))], [{"text": "Q", "images": (grey(), grey())}])
     assert places == [MUG, Proposal(label="red mug", x=12.3, y=45.6, image=1)]
     assert "F2 at 0.5 s" in proposer.seen[0]["text"] and "A. here" in proposer.seen[0]["text"]

@@ -21,9 +21,8 @@ from training.curation.curated_data import curated_episodes
 from training.curation.curation_config import CurateConfig
 from training.curation.curation_loop import make_data_set
 from training.pools.pool_levels import read_levels
-from training.stages.stages_config import Stage, save_stages
+from training.stages.stages_config import Stage, in_stage, save_stages
 from training.stages.stages_loop import _curate as curated
-from training.stages.stages_loop import _of_stage as of_stage
 from training.stages.stages_preflight import checked_stages
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.run_data import RunReader
@@ -168,7 +167,7 @@ def test_a_stage_names_its_own_options_and_goes_on_with_more(tmp_path, tiny_dire
     save_stages(config, [])
     run = config.resolved()[0]
     said = r"Stage 'a_few': (?s:.*)--stages.a-few.num-kept 6(?s:.*)--stages.a-few.num-samples 12"
-    with pytest.raises(ConfigError, match=said), of_stage("a_few", run):
+    with pytest.raises(ConfigError, match=said), in_stage("a_few", run):
         curated(run, "a_few")
     more = replace(config, stages=(Stage(name="a_few", run=replace(few, num_samples=60)), learns))
     left = checked_stages(more, resume=True)

@@ -206,7 +206,7 @@ def test_half_a_surrogate_pair_in_a_reply_costs_its_question_at_most(endpoint, t
         ({"image": "\ud83d.png"}, "the picture cannot be read: There is no file"),
         ({"pages": ["cat.png"]}, "'pages' needs a 'document'"),
         ({"document": "report.pdf"}, "the document cannot be read: There is no file 'report.pdf'"),
-        ({"document": "d", "pages": ["cat.png"], "evidence_pages": [0]}, "'evidence_pages' must be numbers from 1"),
+        ({"document": "d", "pages": ["cat.png"], "evidence_pages": [0]}, "page numbers from 1 as 'evidence_pages'"),
         ({"track": "\ud83d"}, "as 'track'; got "),
     ],
 )

@@ -225,7 +225,7 @@ def test_worlds_that_are_needed_in_another_number_and_cannot_be_made_cost_their_
 
 def test_worlds_that_can_never_be_made_end_an_evaluation_with_what_to_do(deaths):
     deaths(100)
-    with pytest.raises(WorkerError, match=r"the workers of 2 of 2 episodes were lost.* Look after the worlds' engines"):
+    with pytest.raises(WorkerError, match=r"the workers of 2 of 2 episodes were lost.* Check the worlds' engines"):
         evaluate(Idle(), SPEC, split="val", num_episodes=2)
 
 
@@ -236,21 +236,14 @@ def test_worlds_that_cannot_be_made_at_the_start_end_the_run_at_once(deaths):
     assert "memory" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("proven", "remedy"),
-    [(set(), "the main script needs an `if __name__ == '__main__':` guard"), ({("process", "spawn")}, "memory")],
-)
-def test_a_guard_is_asked_for_where_no_process_has_come_up_yet(monkeypatch, proven, remedy):
+def test_a_guard_is_asked_for_where_a_process_does_not_come_up(monkeypatch):
     def dead(self):
         self.pipe, far_end = multiprocessing.Pipe()
         far_end.close()
 
     monkeypatch.setattr(LocalWorker, "start", dead)
-    monkeypatch.setattr(LocalWorker, "_proven", proven)
-    with pytest.raises(WorkerError, match="died while it made its environments") as caught:
+    with pytest.raises(WorkerError, match=r"died while it made its environments.*guard"):
         LocalWorker(env_fns={0: CorridorWorld}, kind="process", start_method="spawn").ready()
-    assert remedy in str(caught.value)
-    assert ("guard" in str(caught.value)) == (not proven)
 
 
 @pytest.mark.parametrize("num_lost", [0, 1])
@@ -281,7 +274,7 @@ def test_an_evaluation_whose_agent_never_answers_does_not_blame_the_worlds(playe
         evaluate(Speechless(), SPEC, split="val", num_episodes=2)
     assert str(told.value) == (
         "Nothing is left of the evaluation of VLM/FrozenLake-v0, which was tried twice: the responses of 2 of 2 "
-        "episodes could not be had. The last reason: connection refused. Look after what samples them."
+        "episodes failed. The last reason: connection refused."
     )
 
 
@@ -378,5 +371,5 @@ def test_an_expert_whose_workers_are_killed_plays_its_demonstration_again():
 
     with vector(num=2) as worlds:
         worlds.reset(seed=[1, 2])
-        played = _despite_losses(play, OracleAgent(), worlds, [1, 2], env_ids=["x"] * 2)
+        played = _despite_losses(partial(play, OracleAgent(), worlds, [1, 2], env_ids=["x"] * 2, levels=None), [1, 2])
     assert [each.seed for each in played] == [1, 2]

@@ -97,7 +97,7 @@ def test_what_ends_all_processes_is_told_by_one(tmp_path, monkeypatch, capsys, e
     def stopped(*args: Any, **kwargs: Any) -> None:
         raise error
 
-    monkeypatch.setattr("training.run.train_checked", stopped)
+    monkeypatch.setattr("training.run.trained", stopped)
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", rank)
     assert main(["frozenlake_tiny", "--output", str(tmp_path)]) == 1

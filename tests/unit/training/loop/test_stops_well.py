@@ -224,6 +224,6 @@ def test_a_run_that_stops_ends_in_one_line(monkeypatch, capsys, tmp_path, error)
     def stopped(*args, **kwargs):
         raise error("Why, and what to do.")
 
-    monkeypatch.setattr("training.run.train_checked", stopped)
+    monkeypatch.setattr("training.run.trained", stopped)
     assert main(["frozenlake_tiny", "--output", str(tmp_path)]) == 1
     assert capsys.readouterr().err.strip().splitlines()[-1] == "stopped: Why, and what to do."

@@ -74,9 +74,7 @@ def test_when_nothing_is_left_the_run_stops_and_goes_on_from_its_checkpoint(engi
     config = replace(config, num_eval_episodes=0)
     train(replace(config, num_iterations=1))
     num_answered, engine.lost_after = engine.num_answered, engine.num_answered + 1
-    with pytest.raises(
-        WorkerError, match=r"the responses of .* could not be had\. The last reason: the engine is gone"
-    ):
+    with pytest.raises(WorkerError, match=r"the responses of .* failed\. The last reason: the engine is gone"):
         train(config, resume=True)
     assert "saved as of" in capsys.readouterr().err
     engine.lost_after = None

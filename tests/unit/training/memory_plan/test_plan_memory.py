@@ -128,7 +128,7 @@ def test_what_is_frozen_is_held_once(shapes):
     [
         (4, 1, 4 * NUM),  # float32 gradients come into being in the only backward pass
         (4, 3, 4 * NUM),  # those of the first are there in the second, which adds its own, one by one
-        (2, 1, 4 * NUM + 2 * 151_936 * 2048),  # behind it they become float32, one by one
+        (2, 1, 2 * NUM),  # afterwards they become float32, one by one
         (2, 3, 6 * NUM),  # those of the first as float32, and the second's
     ],
 )

@@ -26,7 +26,6 @@ def test_counts_are_those_of_the_model_itself(family_directory):
     assert shape.num_vision == num_elements(model.model.visual)
     assert shape.num_embeddings == model.model.language_model.embed_tokens.weight.numel()
     assert shape.num_head == (0 if is_tied else model.lm_head.weight.numel())
-    assert shape.num_language == num_elements(model.model.language_model) - shape.num_embeddings
     assert shape.num_outside_layers == num_elements(model) - sum(
         num_elements(block) for block in model.model.language_model.layers
     )

@@ -14,7 +14,6 @@ from training.pools import pool_drawing
 from training.pools.pool_command import pool_to_draw, require_pools
 from training.pools.pool_levels import read_levels
 from training.run_options import configured, find_recipe
-from training.world_options import world_words
 from vlm_envs import make
 
 LAKE = "VLM/FrozenLake-v0"
@@ -46,23 +45,20 @@ def test_levels_are_training_levels_each_once_by_seed(out, tmp_path, capsys):
     assert again.read_bytes() == out.read_bytes() != other.read_bytes()
 
 
-def test_what_trains_on_a_pool_has_the_options_it_was_drawn_with(out, tmp_path, capsys):
+def test_what_trains_on_a_pool_is_named(out, tmp_path, capsys):
     (tmp_path / "lakes_of_a_pool.py").write_text(RECIPE_FILE)
     recipe = ["--recipe", str(tmp_path / "lakes_of_a_pool.py")]
-    size = ["--worlds.0.kwargs.size", "4", "5", "--worlds.0.kwargs.coordinates=(row, column)"]
-    of_a_pool = ["--worlds.0.pool.file", str(tmp_path / "other"), "--worlds.0.pool.max-pass-rate=0.5"]
-    trained_on, spec, _ = pool_to_draw([*recipe, *of_a_pool[2:], *of_a_pool[:2], *size[:3], "--out", str(out)])
+    size = ["--worlds.0.kwargs.size", "4", "5"]
+    trained_on, spec, _ = pool_to_draw([*recipe, *size, "--out", str(out)])
     assert spec.kwargs["size"] == (4, 5)
-    assert trained_on == f"{' '.join(recipe)} --worlds.0.kwargs.size 4 5 --worlds.0.pool.file {out}"
-    assert world_words([*size, "--seed", "3"], without_pool_of=0) == size
-    assert world_words(of_a_pool, without_pool_of=1) == of_a_pool, "another world keeps its pool"
+    assert trained_on == f"{' '.join(recipe)} --worlds.0.pool.file {out}"
     spaced = out.with_name("my lakes.jsonl")
     given = ["--worlds.0.kwargs.size", "5", "--worlds.0.kwargs.min-solution-length", "2"]
     assert main(["pool", LAKE, *given, "--num-samples", "3", "--out", str(spaced)]) == 0
     told = capsys.readouterr().out.splitlines()[-1]
-    call = shlex.split(told.removeprefix("Train on it: python -m training "))
-    assert call == [LAKE, *given, "--worlds.0.pool.file", str(spaced)]
-    require_pools(configured(*find_recipe(call)).worlds)
+    call = shlex.split(told.partition(": python -m training ")[2])
+    assert call == [LAKE, "--worlds.0.pool.file", str(spaced)]
+    require_pools(configured(*find_recipe([*call, *given])).worlds)
 
 
 def test_a_world_of_few_levels_gives_them_all_and_says_so(out, capsys):

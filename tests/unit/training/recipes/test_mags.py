@@ -27,7 +27,6 @@ from training.recipes.mags import (  # noqa: E402
 )
 from training.recipes.shipped import STAGED_VARIANTS  # noqa: E402
 from training.run_options import find_recipe  # noqa: E402
-from training.stages.stages_options import stages_told  # noqa: E402
 from vlm_envs.errors import ConfigError  # noqa: E402
 from vlm_envs.records.run_data import RunReader  # noqa: E402
 
@@ -79,12 +78,6 @@ def test_direct_training_has_the_samples_and_steps_of_both_stages_at_once():
     assert stage.run.judge.episode_reward == "mags_stage_2"
     pools = [spec.pool.file for each in mags().stages for spec in each.run.worlds]
     assert [spec.pool.file for spec in stage.run.worlds] == pools and len(set(pools)) == 4
-
-
-def test_the_stages_say_how_they_are_evaluated():
-    told = stages_told(mags())
-    assert told.count(" (evaluated at temperature 0.01, top-p 0.95)") == 2
-    assert "evaluated at" not in stages_told(mags_tiny()), "as it is trained"
 
 
 def test_without_super_resolution_nothing_else_is_another():

@@ -1,4 +1,4 @@
-"""Reinforcement learning on data that an earlier stage curates: kept apart by a pool, or told at the start."""
+"""Reinforcement learning on data that an earlier stage curates, kept apart by a pool."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from training.config.world_spec import WorldSpec
 from training.curation.curation_config import CurateConfig
 from training.pools.pool_config import PoolConfig
 from training.stages.stages_config import Stage, StagesConfig
-from training.stages.stages_preflight import checked_stages, data_told
+from training.stages.stages_preflight import require_listed
 from vlm_envs.errors import ConfigError
 
 JUDGING = "VLM/RewardJudging-v0"
@@ -48,47 +48,6 @@ def world(data: dict[str, Any], pool: PoolConfig | None = None) -> WorldSpec:
     return WorldSpec(env_id=JUDGING, kwargs=data, pool=pool)
 
 
-def test_what_both_read_without_a_pool_is_told_with_the_remedy(data):
-    config = run_of(data, world(data))
-    (told,) = data_told(config, 2)
-    assert "world 0 may train on samples that stage 'rollouts' has curated: both read pairs at" in told
-    assert "--stages.explore.worlds.0.pool.draw N --stages.explore.worlds.0.pool.exclude stage:rollouts" in told
-    (told,) = data_told(run_of(data, world(data, replace(APART, exclude=()))), 2)
-    assert "pool.draw" not in told and "--stages.explore.worlds.0.pool.exclude stage:rollouts" in told
-    assert data_told(config, 1) == [], "a fine-tuning plays nothing"
-
-
-def test_a_pool_that_leaves_out_what_is_kept_or_other_data_need_no_word(data, tmp_path):
-    assert data_told(run_of(data, world(data, APART)), 2) == []
-    other = data | {"folder": str(tmp_path / "other")}
-    assert data_told(run_of(data, world(other)), 2) == []
-    assert data_told(run_of(data, WorldSpec(env_id=JUDGING, kwargs={"tracks": "instruction_following"})), 2) == []
-
-
-def test_files_of_levels_are_compared(data, tmp_path):
-    with WorldSpec(env_id=JUDGING, kwargs=data).made() as made:
-        ids = made.dynamics.source.ids("train")
-    pools = []
-    for name, part in (("asked", ids[:4]), ("trained", ids[4:8]), ("both", ids[3:8])):
-        (tmp_path / f"{name}.txt").write_text("\n".join(json.dumps({"id": each}) for each in part))
-        pools.append(PoolConfig(file=str(tmp_path / f"{name}.txt")))
-    asked, trained, both = pools
-    assert data_told(run_of(data, world(data, trained), asked=asked), 2) == []
-    assert data_told(run_of(data, world(data, both), asked=asked), 2)
-    apart = replace(both, exclude=(asked.file,))
-    assert data_told(run_of(data, world(data, apart), asked=asked), 2) == []
-    assert data_told(run_of(data, world(data, trained)), 2), "a curation without a pool may ask anything"
-
-
-def test_it_is_told_before_the_first_stage_begins(data, tiny_directory, tmp_path, capsys):
-    here = {"start": str(tiny_directory), "output": str(tmp_path / "runs")}
-    short = data | {"prompt_format": "direct", "prompt_example": False, "obs_mode": "text"}
-    checked_stages(run_of(data, world(short), **here), resume=False)
-    assert "Stage 'explore': world 0 may train on samples that stage 'rollouts' has curated" in capsys.readouterr().out
-    checked_stages(run_of(data, world(short, APART), **here), resume=False)
-    assert "may train on" not in capsys.readouterr().out
-
-
 def test_what_a_stage_keeps_is_a_file_once_stages_are_resolved(data):
     config = run_of(data, world(data, replace(APART, exclude=("more.txt", "stage:rollouts"))))
     (spec,) = config.resolved()[2].worlds
@@ -98,25 +57,13 @@ def test_what_a_stage_keeps_is_a_file_once_stages_are_resolved(data):
 @pytest.mark.parametrize(
     ("pool", "told"),
     [
-        (replace(APART, exclude=("stage:curated",)), "exclude stage:curated leaves out.*there is rollouts"),
+        (replace(APART, exclude=("stage:curated",)), "exclude stage:curated: no stage .*there is rollouts"),
         (PoolConfig(file="there.jsonl", exclude=("stage:rollouts",)), "must be drawn then. Use .*pool.draw 256"),
     ],
 )
 def test_what_no_stage_lists_cannot_be_left_out(data, pool, told):
     with pytest.raises(ConfigError, match=f"Stage 'explore': .*{told}"):
         run_of(data, world(data, pool))
-
-
-def test_only_a_pool_that_is_drawn_later_leaves_out_what_a_stage_keeps(data):
-    named = PoolConfig(file="asked.txt", exclude=("more.txt", "stage:rollouts"))
-    with pytest.raises(ConfigError, match=r"'rollouts': --stages.rollouts.worlds.0.pool.exclude stage:rollouts names"):
-        run_of(data, world(data), asked=named)
-    with pytest.raises(ConfigError, match=r"'explore': --stages.explore.worlds.0.cold-start-pool.exclude stage:roll"):
-        run_of(data, replace(world(data), cold_start_pool=named))
-    rollouts, *others = run_of(data, world(data)).stages
-    alone = CurateConfig(env_id=JUDGING, episode_reward="arm_accuracy", pool="asked.txt", exclude=("stage:rollouts",))
-    with pytest.raises(ConfigError, match=r"--stages.rollouts.exclude stage:rollouts names a stage, .* Name a file of"):
-        stages(replace(rollouts, run=alone), *others)
 
 
 def test_start_states_without_ids_are_listed_by_nobody(data, monkeypatch):
@@ -126,4 +73,4 @@ def test_start_states_without_ids_are_listed_by_nobody(data, monkeypatch):
     lakes = CurateConfig(env_id="VLM/FrozenLake-v0", episode_reward="anything")
     rollouts = replace(config.stages[0], run=lakes)
     with pytest.raises(ConfigError, match=r"FrozenLake-v0 of stage 'rollouts' asks no samples with ids"):
-        data_told(replace(config, stages=(rollouts, *config.stages[1:])), 2)
+        require_listed(replace(config, stages=(rollouts, *config.stages[1:])), 2)

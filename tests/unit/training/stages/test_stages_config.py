@@ -8,8 +8,6 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.training.batches import run_config
-from training.algorithms.dapo import DAPO
-from training.algorithms.grpo import GRPO
 from training.config.update_config import LoRAConfig, MemoryConfig, PPOConfig
 from training.recipes.shipped import STAGED_RECIPES
 from training.run_options import Recipe
@@ -47,7 +45,6 @@ FREE = {"ppo": PPOConfig(num_minibatches=1, kl_coef=0.0)}
         (lambda: stages(explored("a.b")), "must be of letters, digits"),
         (lambda: stages(Stage(name="sft", run=replace(TUNED, model=STAGE_BEFORE))), "no model before it.*model DIR"),
         (lambda: stages(explored(model=STAGE_BEFORE)), "no model before it.*model DIR"),
-        (lambda: stages(explored(starts_from="best")), "there is none before it whose best model"),
         (lambda: stages(SFT, explored(starts_from="best")), "keeps none.*--stages.sft.eval-every 10"),
         (lambda: stages(explored("a"), explored("b", starts_from="best")), "keeps none.*--stages.a.eval-every 10"),
         (lambda: stages(SFT, explored(reference="kept", ppo=HELD)), "first of reinforcement learning.*reference reset"),
@@ -55,7 +52,6 @@ FREE = {"ppo": PPOConfig(num_minibatches=1, kl_coef=0.0)}
             lambda: stages(explored("a"), explored("b", reference="kept", ppo=HELD, memory=FROZEN)),
             "'b' freezes the vision tower.*from before 'a'.*--stages.a.memory.freeze-vision-tower",
         ),
-        (lambda: stages(replace(SFT, reference="kept")), "supervised and is held to no reference"),
         (
             lambda: stages(explored("a"), explored("b", reference="kept", ppo=HELD, lora=LoRAConfig(rank=4))),
             "'b'.*another model than the one that --lora.rank 4 adapts",
@@ -64,7 +60,7 @@ FREE = {"ppo": PPOConfig(num_minibatches=1, kl_coef=0.0)}
             lambda: stages(explored("a"), explored("b", reference="kept", ppo=HELD, model="elsewhere")),
             "names a checkpoint of its own, elsewhere",
         ),
-        (lambda: Stage(name="a", run=TUNED, reference="both"), "must be reset or kept; got 'both'"),
+        (lambda: Stage(name="a", run=TUNED, reference="both"), "reference must be one of .*; got 'both'"),
         (lambda: Stage(name="a", run="sft"), "must be a CurateConfig, an SFTConfig or a RunConfig; got str"),
     ],
 )  # fmt: skip
@@ -175,9 +171,9 @@ def test_options_are_of_the_stage_that_they_name():
         ("--stages.explore", "names no option.*--stages.explore.help lists them"),
         ("--num-iterations 3", r"Did you mean --stages\.explore\.num-iterations\?"),
         ("--stages.explore.model DIR", "--stages.explore.model is no option: --model is the whole run's"),
-        ("--stages.explore.num-iteration 3", "Stage 'explore', whose options begin with --stages.explore.: .*mean"),
-        ("--stages.explore.reference old", "reference must be reset or kept; got 'old'"),
-        ("--stages.sft.batch-size 0", "Stage 'sft', .*--batch-size must be at least 1"),
+        ("--stages.explore.num-iteration 3", "Stage 'explore': .*mean"),
+        ("--stages.explore.reference old", "reference must be one of .*; got 'old'"),
+        ("--stages.sft.batch-size 0", "Stage 'sft': .*--batch-size must be at least 1"),
     ],
 )
 def test_mistakes_in_options_of_stages_are_explained(words, told):
@@ -189,8 +185,8 @@ def test_mistakes_in_options_of_stages_are_explained(words, told):
 def test_help_shows_the_stages_and_where_their_options_are(capsys):
     config = stages(SFT, explored(ppo=HELD))
     told = stages_told(config)
-    assert "1. sft: fine-tuning on rows.jsonl, 1 epochs, rate 1e-05" in told
-    assert "KL 0.1 (reference reset)" in told and "--stages.explore.help" in told
+    assert "1. sft: fine-tuning on rows.jsonl" in told and "VLM/FrozenLake-v0" in told
+    assert "--stages.explore.help" in told
     with pytest.raises(SystemExit) as ended:
         stage_options(recipe_of(config), config, ["--help"])
     assert ended.value.code == 0 and told in capsys.readouterr().out
@@ -206,11 +202,4 @@ def test_what_takes_one_run_says_so_of_stages():
 
 def test_a_stage_without_iterations_is_told_as_the_cold_start_that_it_is():
     config = stages(explored("start", num_iterations=0), explored("on"))
-    assert "1. start: a cold start of 800 steps in VLM/FrozenLake-v0, where no model is given" in stages_told(config)
-
-
-@pytest.mark.parametrize(("algorithm", "is_held"), [(GRPO(), True), (DAPO(), False)])
-def test_a_stage_lists_the_kl_penalty_that_its_algorithm_takes(algorithm, is_held):
-    run = run_config(algorithm=algorithm, ppo=PPOConfig(num_minibatches=2, kl_coef=0.001))
-    told = stages_told(StagesConfig(name="run", stages=(Stage(name="rl", run=run),)))
-    assert ("KL 0.001" in told) == is_held
+    assert "1. start: a cold start of 800 steps in VLM/FrozenLake-v0" in stages_told(config)

@@ -313,8 +313,10 @@ def test_one_report_shows_all_stages_on_one_axis(straight, tmp_path, capsys):
     assert "<td>2-explore</td><td>2</td><td>4 to 6</td>" in page and "4-later (not begun)" in page
     assert page.count("<svg") > 5 and (run / "curves.png").stat().st_size > 10_000
     rows = evaluation_rows(run, FOLDERS)
-    assert [row[:2] for row in rows] == [(folder, label) for folder in FOLDERS for label in ("before", "after")]
-    assert rows[0][-1] != "" and rows[2][3].endswith("%")
+    assert [(row["stage"], row["evaluation"]) for row in rows] == [
+        (folder, label) for folder in FOLDERS for label in ("before", "after")
+    ]
+    assert rows[0]["loss"] and rows[2]["solved"].endswith("%")
 
 
 def interrupted_at_the_end_of(monkeypatch, number: int) -> None:

@@ -70,7 +70,7 @@ def test_options_of_a_curation_are_its_stages():
     words = "--stages.rollouts.num-samples 5 --stages.rollouts.again reverse_order=True --stages.sft.num-steps 3"
     made, _ = stage_options(recipe_of(config), config, words.split())
     assert (made.stages[0].run.num_samples, made.stages[0].run.again) == (5, ("reverse_order=True",))
-    told = "1. rollouts: 5 questions of VLM/RewardJudging-v0, again with reverse_order=True, verified by arm_accuracy"
+    told = "1. rollouts: 5 questions of VLM/RewardJudging-v0, verified by arm_accuracy"
     assert told in stages_told(made)
 
 

@@ -87,14 +87,14 @@ def test_a_record_leads_to_its_functions_from_anywhere_without_the_file(file, de
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert described["describe"] == "../count_words:describe" and described["file"] == "../count.toml"
     with restored("adapt:count.toml", described, tmp_path / "board"):
-        assert vlm_envs.make("adapt:count.toml").unwrapped.dynamics.simulator.can_describe
+        assert vlm_envs.make("adapt:count.toml").unwrapped.dynamics.simulator.describe_function
         assert stored_arguments("adapt:count.toml", tmp_path / "board") == described
 
 
 def test_a_record_that_was_moved_leads_to_functions_beside_the_named_file(file, described, tmp_path):
     moved_to = tmp_path / "far" / "away"
     with restored("adapt:count.toml", described, moved_to):
-        assert vlm_envs.make("adapt:count.toml").unwrapped.dynamics.simulator.can_describe
+        assert vlm_envs.make("adapt:count.toml").unwrapped.dynamics.simulator.describe_function
     again = moved(described, tmp_path / "board", moved_to)
     assert again["file"] == "../../count.toml" and again["describe"] == "../../count_words:describe"
     assert differing(described, again) == []

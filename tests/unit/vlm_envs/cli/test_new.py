@@ -73,19 +73,8 @@ def test_nothing_is_overwritten(package, capsys):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("MyWorld", "Did you mean 'my_world'?"),
-        ("my-world", "Did you mean 'my_world'?"),
-        ("2fast", "such as my_world"),
-        ("../up", "Did you mean 'up'?"),
-        ("caf\u00e9", "such as my_world"),
-        ("", "such as my_world"),
-        ("lambda", "a keyword"),
-        ("json", "standard library"),
-        ("setup", "setuptools"),
-        ("conftest", "pytest"),
-        ("sitecustomize", "Python"),
-        ("numpy", "There is a module 'numpy' already"),
-        ("vlm_envs", "There is a module 'vlm_envs' already"),
+        *[(name, "such as my_world") for name in ("MyWorld", "my-world", "2fast", "../up", "caf\u00e9", "", "lambda")],
+        *[(name, f"a module '{name}' already") for name in ("json", "setup", "conftest", "numpy", "vlm_envs")],
     ],
 )
 def test_a_name_that_cannot_be_a_new_module_is_refused(name, reason, tmp_path, capsys):

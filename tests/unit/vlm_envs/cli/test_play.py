@@ -187,7 +187,7 @@ def test_a_slip_costs_no_turn_in_worlds_that_do_not_ask():
 
 def test_the_answer_is_not_shown_before_it_is_given():
     session = zoom_session()
-    lines = "\n".join([*session.opening(), *frame(session, "none", session.help(), "")])
+    lines = "\n".join([*session.opening(), *frame(session, "none", session.help())])
     assert session.drawn_in_words() == []
     assert "right answer" not in lines and session.world.state.sample.facts not in lines
 

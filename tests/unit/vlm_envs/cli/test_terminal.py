@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.vlm_envs.cli.test_cli import SOKOBAN_LEVEL, SOKOBAN_SOLUTION
 from vlm_envs.cli.session import Session
-from vlm_envs.cli.terminal import colors_of, half_blocks, read_keys, wrapped
+from vlm_envs.cli.terminal import colors_of, half_blocks, read_keys
 
 CHECKOUT = Path(__file__).parents[4]
 
@@ -97,14 +97,6 @@ def test_half_blocks_fit_and_are_never_enlarged(max_columns, max_rows):
 )
 def test_colors_are_used_only_where_they_show(is_a_tty, environ, expected):
     assert colors_of(FakeTerminal(is_a_tty=is_a_tty), environ) == expected
-
-
-def test_words_are_not_broken_and_maps_stay_as_they_are(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "20")
-    told = ["a  b", "Stored as observation_1; tools can be called.", ""]
-    assert wrapped(told, FakeTerminal(is_a_tty=False)) == told, "of a file or a pipe, lines stay whole"
-    rows = wrapped(told, FakeTerminal(is_a_tty=True))
-    assert rows == ["a  b", "Stored as", "observation_1; tools", "can be called.", ""]
 
 
 # --- Sessions -------------------------------------------------------------------------------------

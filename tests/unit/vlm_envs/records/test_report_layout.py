@@ -67,16 +67,20 @@ def test_failures_are_counted_by_first_mistake_beside_the_evaluation_compared_wi
         label_of(training_label(3), is_training=True, lost=4),
     ]
     found = failures(labels)
-    assert [(column.label, column.num_failed) for column in found.columns] == [("before", 3), ("after", 3)]
-    assert {row.kind: row.counts for row in found.rows} == {"lost": (0, 1), "detour": (1, 2), "cut off": (2, 0)}
-    addresses = {row.kind: row.address for row in found.rows}
+    assert [(column["label"], column["num_failed"]) for column in found["columns"]] == [("before", 3), ("after", 3)]
+    assert {row["kind"]: row["counts"] for row in found["rows"]} == {
+        "lost": [0, 1],
+        "detour": [1, 2],
+        "cut off": [2, 0],
+    }
+    addresses = {row["kind"]: row["address"] for row in found["rows"]}
     assert addresses == {
         "lost": "#label=after&filter=failed&mistake=lost",
         "detour": "#label=after&filter=failed&mistake=detour",
         "cut off": "",
     }
     assert failures(labels[2:]) is None
-    assert [column.label for column in failures(labels[:1]).columns] == ["before"]
+    assert [column["label"] for column in failures(labels[:1])["columns"]] == ["before"]
 
 
 def test_every_kind_of_mistake_is_explained():

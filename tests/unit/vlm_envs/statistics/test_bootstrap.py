@@ -7,7 +7,7 @@ pytest.importorskip("scipy", reason="needs scipy: pip install '.[records]'")
 
 from scipy import stats
 
-from vlm_envs.statistics.bootstrap import paired_bootstrap, paired_seeds_bootstrap, seeds_difference, seeds_interval
+from vlm_envs.statistics.bootstrap import paired_bootstrap, paired_seeds_bootstrap, seeds_interval
 
 REWARDS = {
     "normal": lambda rng, size: rng.normal(0, 1, size),
@@ -98,47 +98,6 @@ class TestPairedSeedsBootstrap:
     def test_what_is_no_pair(self, pair):
         with pytest.raises(ValueError, match="as many seeds and levels"):
             paired_seeds_bootstrap(*pair)
-
-
-class TestSeedsDifference:
-    def test_one_seed_of_each_is_a_paired_bootstrap(self):
-        first, second = np.array([0.0, 0, 1, 1, 0, 1, 0, 1] * 20), np.array([1.0, 0, 1, 1, 1, 1, 0, 0] * 20)
-        found, peer = seeds_difference([first], [second]), paired_bootstrap(first, second)
-        assert found.mean == pytest.approx(peer.mean)
-        assert found.interval == pytest.approx(peer.interval, abs=0.02)
-        assert found.p_value == pytest.approx(peer.p_value, abs=0.02)
-
-    def test_numbers_of_seeds_may_differ_and_each_way_of_training_widens_it(self):
-        solid, shaky = np.full((3, 100), 0.5), np.array([[1.0] * 100, [0.5] * 100])
-        found = seeds_difference(solid, shaky)
-        assert found.mean == 0.25 and found.interval == pytest.approx((0.0, 0.5))
-        other = seeds_difference(shaky, solid)
-        assert other.mean == -0.25 and other.interval == pytest.approx((-0.5, 0.0))
-        both = seeds_difference(shaky, shaky)
-        assert both.mean == 0.0 and both.interval == pytest.approx((-0.5, 0.5)), "its seeds are no pairs"
-        assert paired_seeds_bootstrap(shaky, shaky).interval == (0.0, 0.0)
-
-    def test_levels_are_drawn_for_both_at_once(self):
-        hard = np.array([[0.0, 1.0] * 50] * 3)
-        assert seeds_difference(hard, hard[:2]).interval == (0.0, 0.0)
-
-    def test_its_interval_covers_the_truth_of_seeds_that_differ_little(self):
-        rng, hits = np.random.default_rng(0), 0
-        for _ in range(200):
-            hard = rng.normal(0, 1, 60)
-            first, second = (hard + rng.normal(mean, 1, (seeds, 60)) for mean, seeds in ((0.0, 3), (0.3, 2)))
-            low, high = seeds_difference(first, second, num_resamples=400).interval
-            hits += low <= 0.3 <= high
-        assert hits / 200 > 0.93
-
-    def test_a_few_levels_prove_little_however_seeds_agree(self):
-        won = np.array([[1.0] * 4 + [0.0] * 36] * 3)
-        assert seeds_difference(np.zeros((2, 40)), won).p_value == 2 / 2**4
-
-    @pytest.mark.parametrize("pair", [([[]], [[]]), ([[1.0]], [[1.0, 2.0]]), ([1.0], [1.0]), ([[1.0]], [])])
-    def test_what_is_not_of_the_same_levels(self, pair):
-        with pytest.raises(ValueError, match="on the same levels"):
-            seeds_difference(*pair)
 
 
 class TestLevelsPlayedSeveralTimes:

@@ -126,6 +126,6 @@ def test_the_overview_shows_every_page():
 
 
 def test_settings_are_checked():
-    for change in ({"num_pages": 0}, {"long_side_px": 0}, {"padding_px": -1}, {"max_pixels": 0}):
+    for change in ({"num_pages": 0}, {"long_side_px": 0}, {"max_pixels": 0}):
         with pytest.raises(ConfigError, match="at least"):
             RetrievalSettings(**change)

@@ -56,7 +56,6 @@ def test_costs_and_plans_are_optimal_on_random_rooms(
         state = random_room(rng, num_rows, num_cols, num_boxes)
         expected = brute_force_cost(state)
         assert solver.cost_to_go(state) == expected, state.level_text()
-        assert solver.is_deadlocked(state) == (expected is None), state.level_text()
         plan = solver.plan(state)
         num_dead += expected is None
         if plan is None:
@@ -96,7 +95,7 @@ def test_costs_stay_exact_off_the_plan() -> None:
 )
 def test_deadlocks_by_hand(level: str, is_dead: bool) -> None:
     state = parse_level(level)
-    assert solver.is_deadlocked(state) == is_dead
+    assert (solver.cost_to_go(state) is None) == is_dead
     assert (solver.plan(state) is None) == is_dead
 
 
@@ -109,7 +108,7 @@ def hard_state() -> SokobanState:
     """Returns a room with three boxes that was not searched yet."""
     dynamics = SokobanDynamics(dim_room=(9, 9), num_boxes=3, min_solution_length=15, max_solution_length=40)
     state = dynamics.generate(np.random.default_rng(1), "train")
-    solver._many_box_solver.cache_clear()
+    solver.push_search.cache_clear()
     return state
 
 
@@ -124,9 +123,9 @@ def counted_searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Returns a list to which every search from now on adds its node limit."""
     search, limits = PushSearch.search, list[int]()
 
-    def counted(self: PushSearch, start: Node, *, max_num_nodes: int, max_cost: int | None = None) -> Any:
+    def counted(self: PushSearch, start: Node, *, max_num_nodes: int) -> Any:
         limits.append(max_num_nodes)
-        return search(self, start, max_num_nodes=max_num_nodes, max_cost=max_cost)
+        return search(self, start, max_num_nodes=max_num_nodes)
 
     monkeypatch.setattr(PushSearch, "search", counted)
     return limits

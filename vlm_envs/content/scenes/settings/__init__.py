@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from vlm_envs.content.scenes.settings.chart import CHART
-from vlm_envs.content.scenes.settings.desk import DESK
-from vlm_envs.content.scenes.settings.setting import AnySetting
-from vlm_envs.content.scenes.settings.shelf import SHELF
-from vlm_envs.content.scenes.settings.street import STREET
+from numpy.random import Generator
 
-SETTINGS: Mapping[str, AnySetting] = {"street": STREET, "desk": DESK, "shelf": SHELF, "map": CHART}
-"""Every setting by its name."""
+from vlm_envs.content.scenes.settings.chart import plan_map
+from vlm_envs.content.scenes.settings.desk import plan_desk
+from vlm_envs.content.scenes.settings.setting import Scenery
+from vlm_envs.content.scenes.settings.shelf import plan_shelf
+from vlm_envs.content.scenes.settings.street import plan_street
+
+SETTINGS: Mapping[str, Callable[[int, int, Generator], Scenery]] = {
+    "street": plan_street,
+    "desk": plan_desk,
+    "shelf": plan_shelf,
+    "map": plan_map,
+}
+"""Draws the outline of scenery, given columns, rows, and a source of chance, by the name of the setting."""

@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 
 from vlm_envs.content.colors import RGB, darker, lighter
 from vlm_envs.content.random_choice import pick
-from vlm_envs.content.scenes.scene_kinds import Place
+from vlm_envs.content.scenes.brush import XY
 from vlm_envs.content.scenes.settings.setting import (
     Pixels,
-    Setting,
-    Stroke,
+    Strokes,
     Zone,
     between,
     ellipse,
     grain,
     line,
+    palette,
     polygon,
     rect,
 )
 from vlm_envs.tools.coordinates import PixelRectangle
 
-_LANDS: tuple[RGB, ...] = ((226, 220, 192), (214, 222, 196), (232, 224, 208))
-_SEA: RGB = (158, 194, 212)
-_WOOD: RGB = (170, 196, 146)
-_FIELDS: tuple[RGB, ...] = ((222, 212, 160), (206, 214, 164), (232, 218, 182), (198, 206, 168))
-_CONTOUR: RGB = (204, 188, 156)
-_BLOCK: RGB = (196, 186, 176)
-_ROADS: tuple[RGB, ...] = ((244, 214, 140), (250, 248, 242), (240, 186, 150))
-_ON_LAND: frozenset[Place] = frozenset(("ground", "wall", "air"))
-_AT_SEA: frozenset[Place] = frozenset(("water",))
+_COLORS = palette("map")
 _NUM_CELLS = 16
 
 
@@ -57,8 +49,42 @@ class MapPlan:
     seed: int
     coast: tuple[int, ...]
 
+    def zones(self) -> tuple[Zone, ...]:
+        """Returns where things may be."""
+        zones = []
+        for cell in range(_NUM_CELLS):
+            top, bottom = (self.height * row // _NUM_CELLS for row in (cell, cell + 1))
+            reach = self.coast[4 * cell : 4 * cell + 5]
+            margin = self.width // 100
+            # Strips overlap downwards, so that large things find room; each knows the coast along its own rows only.
+            zones.append(Zone(0, top, min(reach) - margin, bottom, ("ground", "wall", "air")))
+            zones.append(Zone(max(reach) + margin, top, self.width, bottom, ("water",)))
+        half = self.height // 2
+        for top, bottom, reach in (
+            (0, half, self.coast[: 2 * _NUM_CELLS + 1]),
+            (half, self.height, self.coast[2 * _NUM_CELLS :]),
+        ):
+            zones.append(Zone(0, top, min(reach) - self.width // 100, bottom, ("ground", "wall", "air")))
+            zones.append(Zone(max(reach) + self.width // 100, top, self.width, bottom, ("water",)))
+        return tuple(zone for zone in zones if zone.right > zone.left)
 
-def _plan(width: int, height: int, rng: np.random.Generator) -> MapPlan:
+    def strokes(self, rng: Generator) -> Strokes:
+        """Yields the scenery, in the order it is drawn."""
+        columns, rows = math.ceil(self.width / self.unit) + 1, math.ceil(self.height / self.unit) + 1
+        for row in range(rows):
+            for column in range(columns):
+                middle = ((column + between(rng, -0.2, 0.2)) * self.unit, (row + between(rng, -0.2, 0.2)) * self.unit)
+                yield from _region(rng, middle, self.unit)
+        yield from _roads(self, rng)
+        yield from _sea(self, rng)
+
+    def ground(self, region: PixelRectangle) -> Pixels:
+        """Returns the pixels below the scenery of a region."""
+        return grain(region, self.land, self.seed, strength=3)
+
+
+def plan_map(width: int, height: int, rng: Generator) -> MapPlan:
+    """Draws the outline."""
     unit = min(max(width, height) / 3, max(70.0, between(rng, 120, 280) * max(1.0, max(width, height) / 5000)))
     rows = np.arange(4 * _NUM_CELLS + 1) / (4 * _NUM_CELLS)
     waves = sum(
@@ -66,78 +92,47 @@ def _plan(width: int, height: int, rng: np.random.Generator) -> MapPlan:
     )
     coast = width * (between(rng, 0.66, 0.78) + 0.06 * waves)
     return MapPlan(
-        width, height, unit, pick(rng, _LANDS), int(rng.integers(2**32)), tuple(int(x) for x in np.rint(coast))
+        width, height, unit, pick(rng, _COLORS.lands), int(rng.integers(2**32)), tuple(int(x) for x in np.rint(coast))
     )
 
 
-def _zones(plan: MapPlan) -> tuple[Zone, ...]:
-    zones = []
-    for cell in range(_NUM_CELLS):
-        top, bottom = (plan.height * row // _NUM_CELLS for row in (cell, cell + 1))
-        reach = plan.coast[4 * cell : 4 * cell + 5]
-        margin = plan.width // 100
-        # Strips overlap downwards, so that large things find room; each knows the coast along its own rows only.
-        zones.append(Zone(0, top, min(reach) - margin, bottom, _ON_LAND))
-        zones.append(Zone(max(reach) + margin, top, plan.width, bottom, _AT_SEA))
-    half = plan.height // 2
-    for top, bottom, reach in (
-        (0, half, plan.coast[: 2 * _NUM_CELLS + 1]),
-        (half, plan.height, plan.coast[2 * _NUM_CELLS :]),
-    ):
-        zones.append(Zone(0, top, min(reach) - plan.width // 100, bottom, _ON_LAND))
-        zones.append(Zone(max(reach) + plan.width // 100, top, plan.width, bottom, _AT_SEA))
-    return tuple(zone for zone in zones if zone.right > zone.left)
-
-
-def _strokes(plan: MapPlan, rng: np.random.Generator) -> Iterator[Stroke]:
-    columns, rows = math.ceil(plan.width / plan.unit) + 1, math.ceil(plan.height / plan.unit) + 1
-    for row in range(rows):
-        for column in range(columns):
-            middle = ((column + between(rng, -0.2, 0.2)) * plan.unit, (row + between(rng, -0.2, 0.2)) * plan.unit)
-            yield from _region(rng, middle, plan.unit)
-    yield from _roads(plan, rng)
-    yield from _sea(plan, rng)
-
-
-def _region(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
+def _region(rng: Generator, middle: XY, unit: float) -> Strokes:
     """Adds what one part of the land is covered with."""
     chance = rng.random()
     if chance < 0.3:
-        yield polygon(_blob(rng, middle, unit * 0.6, 7), pick(rng, _FIELDS))
+        yield polygon(_blob(rng, middle, unit * 0.6, 7), pick(rng, _COLORS.fields))
         x, y = middle
         for index in range(-3, 4):
             start = (x + index * unit * 0.08, y - unit * 0.3)
-            yield line([start, (start[0] + unit * 0.12, y + unit * 0.3)], unit / 220, (200, 190, 146))
+            yield line([start, (start[0] + unit * 0.12, y + unit * 0.3)], unit / 220, _COLORS.furrows)
     elif chance < 0.52:
-        yield polygon(_blob(rng, middle, unit * 0.62, 11), _WOOD)
+        yield polygon(_blob(rng, middle, unit * 0.62, 11), _COLORS.wood)
         for _ in range(16):
             x, y = (position + between(rng, -0.42, 0.42) * unit for position in middle)
-            yield ellipse(x, y, unit * 0.032, unit * 0.032, darker(_WOOD, between(rng, 0.1, 0.3)))
+            yield ellipse(x, y, unit * 0.032, unit * 0.032, darker(_COLORS.wood, between(rng, 0.1, 0.3)))
     elif chance < 0.6:
         shore = _blob(rng, middle, unit * 0.4, 10)
-        yield polygon(shore, _SEA)
-        yield line([*shore, shore[0]], unit / 110, darker(_SEA, 0.3))
+        yield polygon(shore, _COLORS.sea)
+        yield line([*shore, shore[0]], unit / 110, darker(_COLORS.sea, 0.3))
     elif chance < 0.85:
         for ring in range(int(rng.integers(3, 6)), 0, -1):
             rim = _blob(rng, middle, unit * 0.15 * ring, 12, wobble=0.06)
-            yield line([*rim, rim[0]], unit / 160, _CONTOUR)
+            yield line([*rim, rim[0]], unit / 160, _COLORS.contour)
     else:
         yield from _town(rng, middle, unit)
 
 
-def _town(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
+def _town(rng: Generator, middle: XY, unit: float) -> Strokes:
     block = unit * 0.13
     for row in range(-3, 4):
         for column in range(-3, 4):
             if rng.random() < 0.75:
                 x, y = middle[0] + column * block, middle[1] + row * block
                 wide, tall = block * between(rng, 0.4, 0.8), block * between(rng, 0.4, 0.8)
-                yield rect(x, y, x + wide, y + tall, darker(_BLOCK, between(rng, 0, 0.25)))
+                yield rect(x, y, x + wide, y + tall, darker(_COLORS.block, between(rng, 0, 0.25)))
 
 
-def _blob(
-    rng: np.random.Generator, middle: tuple[float, float], radius: float, corners: int, *, wobble: float = 0.28
-) -> list[tuple[float, float]]:
+def _blob(rng: Generator, middle: XY, radius: float, corners: int, *, wobble: float = 0.28) -> list[XY]:
     """Returns the corners of a rounded patch."""
     points = []
     for index in range(corners):
@@ -146,7 +141,7 @@ def _blob(
     return points
 
 
-def _roads(plan: MapPlan, rng: np.random.Generator) -> Iterator[Stroke]:
+def _roads(plan: MapPlan, rng: Generator) -> Strokes:
     number = max(3, round(max(plan.width, plan.height) / plan.unit / 1.6))
     roads = []
     for index in range(number):
@@ -157,16 +152,21 @@ def _roads(plan: MapPlan, rng: np.random.Generator) -> Iterator[Stroke]:
             drift += between(rng, -0.35, 0.35) * plan.unit
             along, aside = step * plan.unit - plan.unit / 2, at * reach + drift
             points.append((along, aside) if across else (aside, along))
-        roads.append((points, plan.unit * between(rng, 0.03, 0.075), pick(rng, _ROADS)))
+        roads.append((points, plan.unit * between(rng, 0.03, 0.075), pick(rng, _COLORS.roads)))
     yield from [line(points, wide * 1.4, darker(color, 0.35)) for points, wide, color in roads]
     yield from [line(points, wide, color) for points, wide, color in roads]
 
 
-def _sea(plan: MapPlan, rng: np.random.Generator) -> Iterator[Stroke]:
+def _sea(plan: MapPlan, rng: Generator) -> Strokes:
     last = len(plan.coast) - 1
     shore = [(float(x), plan.height * index / last) for index, x in enumerate(plan.coast)]
     shore = [(shore[0][0], -9.0), *shore, (shore[-1][0], plan.height + 9.0)]
-    for shift, color in ((0.0, (206, 190, 150)), (0.05, lighter(_SEA, 0.35)), (0.2, _SEA), (0.6, darker(_SEA, 0.06))):
+    for shift, color in (
+        (0.0, _COLORS.beach),
+        (0.05, lighter(_COLORS.sea, 0.35)),
+        (0.2, _COLORS.sea),
+        (0.6, darker(_COLORS.sea, 0.06)),
+    ):
         moved = [(x + shift * plan.unit, y) for x, y in shore]
         yield polygon([*moved, (plan.width + 9, plan.height + 9), (plan.width + 9, -9)], color)
     for _ in range(round(plan.width * plan.height / plan.unit**2 * 2)):
@@ -177,12 +177,5 @@ def _sea(plan: MapPlan, rng: np.random.Generator) -> Iterator[Stroke]:
         yield line(
             [(x, y), (x + wave, y - wave / 2), (x + 2 * wave, y), (x + 3 * wave, y - wave / 2)],
             plan.unit / 150,
-            lighter(_SEA, 0.45),
+            lighter(_COLORS.sea, 0.45),
         )
-
-
-def _ground(plan: MapPlan, region: PixelRectangle) -> Pixels:
-    return grain(region, plan.land, plan.seed, strength=3)
-
-
-CHART = Setting(plan=_plan, zones=_zones, strokes=_strokes, ground=_ground)

@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
-import numpy as np
+from numpy.random import Generator
 
 from vlm_envs.content.colors import RGB, darker, lighter, mixed
 from vlm_envs.content.random_choice import pick
-from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Stroke, Zone, between, grain, line, polygon, rect
+from vlm_envs.content.scenes.brush import XY
+from vlm_envs.content.scenes.settings.setting import (
+    Pixels,
+    Stroke,
+    Strokes,
+    Zone,
+    between,
+    grain,
+    line,
+    palette,
+    polygon,
+    rect,
+)
 from vlm_envs.tools.coordinates import PixelRectangle
 
-_WOODS: tuple[RGB, ...] = ((186, 146, 102), (142, 104, 74), (208, 184, 150), (168, 152, 136))
-_PAPERS: tuple[RGB, ...] = ((244, 242, 234), (238, 232, 214), (226, 234, 240), (246, 240, 226))
-_COVERS: tuple[RGB, ...] = ((76, 92, 112), (118, 74, 68), (84, 106, 88), (104, 96, 120), (66, 68, 74), (160, 140, 108))
-_SLIPS: tuple[RGB, ...] = ((240, 226, 140), (196, 226, 178), (242, 196, 190), (186, 214, 232))
-_PENCILS: tuple[RGB, ...] = ((206, 168, 66), (92, 128, 150), (128, 76, 70), (88, 118, 84))
-_TEXT: RGB = (150, 152, 160)
+_COLORS = palette("desk")
+
+
+class _Spot(NamedTuple):
+    """Where an article lies, and how large it is."""
+
+    middle: XY
+    unit: float
+
+    def sheet(self, rng: Generator, width: float, height: float, tilt: float) -> _Sheet:
+        """Returns a rectangle of some units, turned at random by up to an angle to either side."""
+        return _Sheet(self.middle, (self.unit * width, self.unit * height), between(rng, -tilt, tilt))
 
 
 @dataclass(frozen=True)
@@ -31,15 +49,42 @@ class DeskPlan:
     wood: RGB
     seed: int
 
+    def zones(self) -> tuple[Zone, ...]:
+        """Returns where things may be."""
+        return (Zone(0, 0, self.width, self.height),)
+
+    def strokes(self, rng: Generator) -> Strokes:
+        """Yields the scenery, in the order it is drawn."""
+        board, unit = self.unit * 1.1, self.unit
+        for number in range(math.ceil(self.height / board) + 1):
+            tone = mixed(self.wood, darker(self.wood, 0.25), float(rng.random()))
+            for _ in range(10):  # Fibres.
+                y, x = number * board + between(rng, 0, board), between(rng, -0.2, 1) * self.width
+                yield line(
+                    [(x, y), (x + between(rng, 1, 6) * unit, y + between(rng, -0.02, 0.02) * unit)], unit / 160, tone
+                )
+            yield rect(0, number * board, self.width, number * board + max(1, unit / 90), darker(self.wood, 0.4))
+        articles = (_paper, _paper, _notebook, _slip, _slip, _ruler, _pencil, _pencil, _keyboard, _mat, _cable)
+        for row in range(math.ceil(self.height / unit) + 1):
+            for column in range(math.ceil(self.width / unit) + 1):
+                for _ in range(int(rng.integers(1, 4))):
+                    middle = ((column + between(rng, -0.5, 0.5)) * unit, (row + between(rng, -0.5, 0.5)) * unit)
+                    article = pick(rng, articles)
+                    yield from article(rng, _Spot(middle, unit * between(rng, 0.6, 1.25)))
+
+    def ground(self, region: PixelRectangle) -> Pixels:
+        """Returns the pixels below the scenery of a region."""
+        return grain(region, self.wood, self.seed, strength=9, stretch=16)
+
 
 class _Sheet:
     """An upright or turned rectangle in whose own directions parts are drawn; `u` along, `v` across, 0 to 1."""
 
-    def __init__(self, middle: tuple[float, float], size: tuple[float, float], angle: float) -> None:
+    def __init__(self, middle: XY, size: XY, angle: float) -> None:
         self.middle, self.size = middle, size
         self._along, self._across = math.cos(angle), math.sin(angle)
 
-    def at(self, u: float, v: float) -> tuple[float, float]:
+    def at(self, u: float, v: float) -> XY:
         """Returns a position in the picture."""
         x, y = (u - 0.5) * self.size[0], (v - 0.5) * self.size[1]
         return (
@@ -52,80 +97,60 @@ class _Sheet:
         return polygon([self.at(u1, v1), self.at(u2, v1), self.at(u2, v2), self.at(u1, v2)], color)
 
 
-def _plan(width: int, height: int, rng: np.random.Generator) -> DeskPlan:
+def plan_desk(width: int, height: int, rng: Generator) -> DeskPlan:
+    """Draws the outline."""
     longest = max(width, height)
     unit = min(longest / 2.2, max(90.0, between(rng, 200, 400) * max(1.0, longest / 5000)))
-    return DeskPlan(width, height, unit, pick(rng, _WOODS), int(rng.integers(2**32)))
+    return DeskPlan(width, height, unit, pick(rng, _COLORS.woods), int(rng.integers(2**32)))
 
 
-def _zones(plan: DeskPlan) -> tuple[Zone, ...]:
-    return (Zone(0, 0, plan.width, plan.height),)
-
-
-def _strokes(plan: DeskPlan, rng: np.random.Generator) -> Iterator[Stroke]:
-    board, unit = plan.unit * 1.1, plan.unit
-    for number in range(math.ceil(plan.height / board) + 1):
-        tone = mixed(plan.wood, darker(plan.wood, 0.25), float(rng.random()))
-        for _ in range(10):  # Fibres.
-            y, x = number * board + between(rng, 0, board), between(rng, -0.2, 1) * plan.width
-            yield line(
-                [(x, y), (x + between(rng, 1, 6) * unit, y + between(rng, -0.02, 0.02) * unit)], unit / 160, tone
-            )
-        yield rect(0, number * board, plan.width, number * board + max(1, unit / 90), darker(plan.wood, 0.4))
-    articles = (_paper, _paper, _notebook, _slip, _slip, _ruler, _pencil, _pencil, _keyboard, _mat, _cable)
-    for row in range(math.ceil(plan.height / unit) + 1):
-        for column in range(math.ceil(plan.width / unit) + 1):
-            for _ in range(int(rng.integers(1, 4))):
-                middle = ((column + between(rng, -0.5, 0.5)) * unit, (row + between(rng, -0.5, 0.5)) * unit)
-                article = pick(rng, articles)
-                yield from article(rng, middle, unit * between(rng, 0.6, 1.25))
-
-
-def _paper(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
-    color, sheet = pick(rng, _PAPERS), _Sheet(middle, (unit * 0.62, unit * 0.88), between(rng, -0.6, 0.6))
-    yield from [sheet.part(0.02, 0.02, 1.02, 1.015, (112, 98, 84)), sheet.part(0, 0, 1, 1, color)]
+def _paper(rng: Generator, spot: _Spot) -> Strokes:
+    color, sheet = pick(rng, _COLORS.papers), spot.sheet(rng, 0.62, 0.88, 0.6)
+    yield from [sheet.part(0.02, 0.02, 1.02, 1.015, _COLORS.paper_shadow), sheet.part(0, 0, 1, 1, color)]
     if rng.random() < 0.3:
         for index in range(6):
             top = 0.82 - 0.6 * float(rng.random())
-            yield sheet.part(0.14 + 0.12 * index, top, 0.22 + 0.12 * index, 0.84, pick(rng, _COVERS))
+            yield sheet.part(0.14 + 0.12 * index, top, 0.22 + 0.12 * index, 0.84, pick(rng, _COLORS.covers))
         return
     for index in range(int(rng.integers(6, 20))):
         v = 0.1 + 0.043 * index
-        yield sheet.part(0.1, v, 0.1 + 0.8 * between(rng, 0.5, 1), v + 0.013, _TEXT)
+        yield sheet.part(0.1, v, 0.1 + 0.8 * between(rng, 0.5, 1), v + 0.013, _COLORS.text)
 
 
-def _notebook(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
-    cover, sheet = pick(rng, _COVERS), _Sheet(middle, (unit * 0.55, unit * 0.72), between(rng, -0.8, 0.8))
+def _notebook(rng: Generator, spot: _Spot) -> Strokes:
+    cover, sheet = pick(rng, _COLORS.covers), spot.sheet(rng, 0.55, 0.72, 0.8)
     yield from [sheet.part(0.02, 0.02, 1.03, 1.02, darker(cover, 0.5)), sheet.part(0, 0, 1, 1, cover)]
     yield sheet.part(0, 0, 0.12, 1, darker(cover, 0.25))
     yield sheet.part(0.3, 0.18, 0.84, 0.34, lighter(cover, 0.7))
-    yield from [sheet.part(-0.03, v / 12, 0.05, v / 12 + 0.02, (200, 202, 206)) for v in range(1, 12)]
+    yield from [sheet.part(-0.03, v / 12, 0.05, v / 12 + 0.02, _COLORS.rings) for v in range(1, 12)]
 
 
-def _slip(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
-    color, sheet = pick(rng, _SLIPS), _Sheet(middle, (unit * 0.22, unit * 0.22), between(rng, -0.5, 0.5))
-    yield from [sheet.part(0.03, 0.03, 1.04, 1.04, (120, 106, 90)), sheet.part(0, 0, 1, 1, color)]
+def _slip(rng: Generator, spot: _Spot) -> Strokes:
+    color, sheet = pick(rng, _COLORS.slips), spot.sheet(rng, 0.22, 0.22, 0.5)
+    yield from [sheet.part(0.03, 0.03, 1.04, 1.04, _COLORS.slip_shadow), sheet.part(0, 0, 1, 1, color)]
     for v in (0.25, 0.45, 0.65):
         yield sheet.part(0.12, v, 0.12 + 0.7 * between(rng, 0.4, 1), v + 0.05, darker(color, 0.45))
 
 
-def _ruler(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
-    sheet = _Sheet(middle, (unit * 0.95, unit * 0.09), between(rng, -1.6, 1.6))
-    yield sheet.part(0, 0, 1, 1, (224, 214, 176))
-    yield from [sheet.part(u / 30, 0, u / 30 + 0.006, 0.6 if u % 5 == 0 else 0.35, (96, 88, 70)) for u in range(1, 30)]
+def _ruler(rng: Generator, spot: _Spot) -> Strokes:
+    sheet = spot.sheet(rng, 0.95, 0.09, 1.6)
+    yield sheet.part(0, 0, 1, 1, _COLORS.ruler)
+    yield from [
+        sheet.part(u / 30, 0, u / 30 + 0.006, 0.6 if u % 5 == 0 else 0.35, _COLORS.ruler_marks) for u in range(1, 30)
+    ]
 
 
-def _pencil(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
-    color, sheet = pick(rng, _PENCILS), _Sheet(middle, (unit * 0.5, unit * 0.032), between(rng, -3.1, 3.1))
+def _pencil(rng: Generator, spot: _Spot) -> Strokes:
+    color, sheet = pick(rng, _COLORS.pencils), spot.sheet(rng, 0.5, 0.032, 3.1)
     yield from [sheet.part(0, 0, 0.86, 1, color), sheet.part(0, 0.6, 0.86, 1, darker(color, 0.25))]
-    yield polygon([sheet.at(0.86, 0), sheet.at(1, 0.5), sheet.at(0.86, 1)], (222, 190, 148))
-    yield polygon([sheet.at(0.95, 0.3), sheet.at(1, 0.5), sheet.at(0.95, 0.7)], (50, 48, 50))
-    yield sheet.part(0, 0, 0.07, 1, (206, 140, 136))
+    yield polygon([sheet.at(0.86, 0), sheet.at(1, 0.5), sheet.at(0.86, 1)], _COLORS.pencil_wood)
+    yield polygon([sheet.at(0.95, 0.3), sheet.at(1, 0.5), sheet.at(0.95, 0.7)], _COLORS.pencil_lead)
+    yield sheet.part(0, 0, 0.07, 1, _COLORS.eraser)
 
 
-def _keyboard(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
-    case = pick(rng, ((70, 72, 78), (206, 208, 210), (168, 160, 150)))
-    sheet = _Sheet(middle, (unit * 0.9, unit * 0.32), between(rng, -0.3, 0.3))
+def _keyboard(rng: Generator, spot: _Spot) -> Strokes:
+    case = pick(rng, _COLORS.keyboards)
+    sheet = spot.sheet(rng, 0.9, 0.32, 0.3)
     cap = lighter(case, 0.22) if sum(case) < 400 else lighter(case, 0.7)
     yield from [sheet.part(0.01, 0.03, 1.01, 1.05, darker(case, 0.6)), sheet.part(0, 0, 1, 1, case)]
     for row in range(4):
@@ -134,22 +159,18 @@ def _keyboard(rng: np.random.Generator, middle: tuple[float, float], unit: float
             yield sheet.part(u, v, u + 0.055, v + 0.17, cap)
 
 
-def _mat(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
-    color, sheet = pick(rng, ((70, 112, 98), (92, 104, 128), (126, 118, 108))), _Sheet(middle, (unit, unit * 0.7), 0.0)
+def _mat(rng: Generator, spot: _Spot) -> Strokes:
+    color, sheet = (
+        pick(rng, _COLORS.mats),
+        _Sheet(spot.middle, (spot.unit, spot.unit * 0.7), 0.0),
+    )
     yield from [sheet.part(0, 0, 1, 1, color), sheet.part(0.02, 0.03, 0.98, 0.97, lighter(color, 0.08))]
     yield from [sheet.part(u / 12, 0.03, u / 12 + 0.002, 0.97, lighter(color, 0.3)) for u in range(1, 12)]
     yield from [sheet.part(0.02, v / 8, 0.98, v / 8 + 0.003, lighter(color, 0.3)) for v in range(1, 8)]
 
 
-def _cable(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
-    x, y = middle
-    bends, tone = between(rng, 2, 5), pick(rng, ((60, 60, 66), (214, 212, 206)))
+def _cable(rng: Generator, spot: _Spot) -> Strokes:
+    (x, y), unit = spot
+    bends, tone = between(rng, 2, 5), pick(rng, _COLORS.cables)
     points = [(x + unit * (step / 48 - 0.5) * 1.6, y + unit * 0.16 * math.sin(bends * step / 12)) for step in range(49)]
     yield line(points, unit * 0.018, tone)
-
-
-def _ground(plan: DeskPlan, region: PixelRectangle) -> Pixels:
-    return grain(region, plan.wood, plan.seed, strength=9, stretch=16)
-
-
-DESK = Setting(plan=_plan, zones=_zones, strokes=_strokes, ground=_ground)

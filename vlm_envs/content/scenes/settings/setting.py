@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from types import SimpleNamespace
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 from PIL import Image, ImageDraw
 
-from vlm_envs.content.colors import RGB
+from vlm_envs.content.colors import RGB, hex_color
+from vlm_envs.content.data_tables import data_table
+from vlm_envs.content.scenes.brush import XY
 from vlm_envs.content.scenes.scene_kinds import Place
 from vlm_envs.tools.coordinates import PixelRectangle
 
@@ -26,7 +30,7 @@ class Stroke:
         width: Of a line, in pixels.
     """
 
-    form: Literal["rect", "ellipse", "polygon", "line"]
+    form: Literal["rectangle", "ellipse", "polygon", "line"]
     points: tuple[int, ...]
     color: RGB
     width: int = 0
@@ -42,10 +46,13 @@ class Stroke:
         )
 
 
+Strokes = Iterator[Stroke]
+
+
 def rect(x1: float, y1: float, x2: float, y2: float, color: RGB) -> Stroke:
     """Returns a filled rectangle, its right and lower edge exclusive."""
     left, top = round(x1), round(y1)
-    return Stroke("rect", (left, top, max(left, round(x2) - 1), max(top, round(y2) - 1)), color)
+    return Stroke("rectangle", (left, top, max(left, round(x2) - 1), max(top, round(y2) - 1)), color)
 
 
 def ellipse(x: float, y: float, rx: float, ry: float, color: RGB) -> Stroke:
@@ -54,12 +61,12 @@ def ellipse(x: float, y: float, rx: float, ry: float, color: RGB) -> Stroke:
     return Stroke("ellipse", (left, top, max(left, round(x + rx)), max(top, round(y + ry))), color)
 
 
-def polygon(points: Sequence[tuple[float, float]], color: RGB) -> Stroke:
+def polygon(points: Sequence[XY], color: RGB) -> Stroke:
     """Returns a filled polygon."""
     return Stroke("polygon", tuple(round(value) for point in points for value in point), color)
 
 
-def line(points: Sequence[tuple[float, float]], width: float, color: RGB) -> Stroke:
+def line(points: Sequence[XY], width: float, color: RGB) -> Stroke:
     """Returns a line through points."""
     return Stroke("line", tuple(round(value) for point in points for value in point), color, max(1, round(width)))
 
@@ -77,22 +84,29 @@ def draw_strokes(canvas: Image.Image, strokes: Iterable[Stroke], region: PixelRe
         if not stroke.reaches(region):
             continue
         points = [value - (region.top if index % 2 else region.left) for index, value in enumerate(stroke.points)]
-        if stroke.form == "rect":
-            pen.rectangle(points, stroke.color)
-        elif stroke.form == "ellipse":
-            pen.ellipse(points, stroke.color)
-        elif stroke.form == "polygon":
-            pen.polygon(points, stroke.color)
-        else:
+        if stroke.form == "line":
             pen.line(points, stroke.color, stroke.width, joint="curve")
+        else:
+            getattr(pen, stroke.form)(points, stroke.color)
+
+
+def palette(setting: str) -> SimpleNamespace:
+    """Returns the colors of a setting by name: an RGB, or a list of some to choose from."""
+    return SimpleNamespace(
+        **{name: _rgb(value) for name, value in data_table(__file__, "palettes.toml")[setting].items()}
+    )
+
+
+def _rgb(value: str | list[Any]) -> Any:
+    return hex_color(value) if isinstance(value, str) else [_rgb(item) for item in value]
 
 
 Pixels = npt.NDArray[np.uint8]
 
-EVERYWHERE: frozenset[Place] = frozenset(("ground", "wall", "air", "water"))
+EVERYWHERE: tuple[Place, ...] = get_args(Place)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Zone:
     """A rectangle in which things may be.
 
@@ -109,33 +123,21 @@ class Zone:
     top: int
     right: int
     bottom: int
-    places: frozenset[Place] = EVERYWHERE
+    places: tuple[Place, ...] = EVERYWHERE
     standing: bool = False
 
 
-PlanT = TypeVar("PlanT")
+class Scenery(Protocol):
+    """The outline of some scenery. Zones are asked for at every draw, strokes only when somebody looks."""
 
+    def zones(self) -> tuple[Zone, ...]:
+        """Returns where things may be."""
 
-@dataclass(frozen=True, kw_only=True)
-class Setting(Generic[PlanT]):
-    """A way to make scenery.
+    def strokes(self, rng: Generator) -> Strokes:
+        """Yields the scenery, in the order it is drawn; the generator is one of its own."""
 
-    Zones are asked for at every draw, strokes only when somebody looks; both are read off one plan, so they agree.
-
-    Attributes:
-        plan: From width, height and a generator to the outline of the scenery; cheap.
-        zones: Where things may be.
-        strokes: The scenery, in the order it is drawn; the generator is one of its own.
-        ground: The pixels below the scenery of a region: uint8[rows, columns, 3], a function of position alone.
-    """
-
-    plan: Callable[[int, int, np.random.Generator], PlanT]
-    zones: Callable[[PlanT], tuple[Zone, ...]]
-    strokes: Callable[[PlanT, np.random.Generator], Iterator[Stroke]]
-    ground: Callable[[PlanT, PixelRectangle], Pixels]
-
-
-AnySetting = Setting[Any]
+    def ground(self, region: PixelRectangle) -> Pixels:
+        """Returns the pixels below the scenery: uint8[rows, columns, 3], a function of position alone."""
 
 
 def grain(region: PixelRectangle, color: RGB, seed: int, *, strength: int = 6, stretch: int = 1) -> Pixels:
@@ -160,12 +162,12 @@ def grain(region: PixelRectangle, color: RGB, seed: int, *, strength: int = 6, s
     return pixels
 
 
-def between(rng: np.random.Generator, low: float, high: float) -> float:
+def between(rng: Generator, low: float, high: float) -> float:
     """Returns a number between two."""
     return float(low + (high - low) * rng.random())
 
 
-def spans(rng: np.random.Generator, total: float, low: float, high: float) -> list[tuple[float, float]]:
+def spans(rng: Generator, total: float, low: float, high: float) -> list[tuple[float, float]]:
     """Returns stretches from start to stop, each between two lengths, that fill a length; the last may be shorter."""
     found, at = [], 0.0
     while at < total:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
 
 from vlm_envs.content.colors import RGB, darker, lighter
 from vlm_envs.content.random_choice import pick
-from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Stroke, Zone, between, grain, rect, spans
+from vlm_envs.content.scenes.settings.setting import (
+    Pixels,
+    Stroke,
+    Strokes,
+    Zone,
+    between,
+    grain,
+    palette,
+    rect,
+    spans,
+)
 from vlm_envs.tools.coordinates import PixelRectangle
 
-_WOODS: tuple[RGB, ...] = ((176, 132, 88), (120, 84, 56), (214, 202, 184), (150, 120, 92), (96, 104, 112))
-_WALLS: tuple[RGB, ...] = ((226, 220, 206), (198, 208, 206), (214, 200, 190), (204, 206, 218))
-_SPINES: tuple[RGB, ...] = (
-    (132, 62, 58), (72, 92, 124), (88, 112, 86), (174, 146, 96), (108, 88, 116), (196, 188, 172), (92, 84, 78),
-    (150, 108, 84), (66, 108, 112), (182, 128, 118), (126, 134, 98), (160, 166, 176),
-)  # fmt: skip
-_BOXES: tuple[RGB, ...] = ((196, 166, 124), (178, 184, 186), (164, 148, 130), (206, 196, 176), (140, 152, 160))
+_COLORS = palette("shelf")
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,30 @@ class Shelves:
     seed: int
     bays: tuple[Bay, ...]
 
+    def zones(self) -> tuple[Zone, ...]:
+        """Returns where things may be."""
+        return tuple(Zone(bay.gap[0], bay.top + 2, bay.gap[1], bay.bottom, standing=True) for bay in self.bays)
 
-def _plan(width: int, height: int, rng: np.random.Generator) -> Shelves:
+    def strokes(self, rng: np.random.Generator) -> Strokes:
+        """Yields the scenery, in the order it is drawn."""
+        for bay in self.bays:
+            shadow = max(1, self.board // 2)
+            yield rect(bay.left, bay.top, bay.right, bay.top + shadow, darker(self.wall, 0.14))
+            yield rect(bay.left, bay.top, bay.left + shadow, bay.bottom, darker(self.wall, 0.08))
+            yield from _fill(rng, bay, bay.left, bay.gap[0])
+            yield from _fill(rng, bay, bay.gap[1], bay.right)
+            edge = max(1, self.board // 5)
+            yield rect(bay.left - self.board, bay.bottom, bay.right + self.board, bay.bottom + self.board, self.wood)
+            yield rect(bay.left, bay.bottom, bay.right, bay.bottom + edge, lighter(self.wood, 0.3))
+            yield rect(bay.right, bay.top, bay.right + self.board, bay.bottom, darker(self.wood, 0.12))
+
+    def ground(self, region: PixelRectangle) -> Pixels:
+        """Returns the pixels below the scenery of a region."""
+        return grain(region, self.wall, self.seed, strength=4)
+
+
+def plan_shelf(width: int, height: int, rng: np.random.Generator) -> Shelves:
+    """Draws the outline."""
     step = max(64.0, min(height / 3.2, between(rng, 110, 290) * max(1.0, height / 5000)))
     board = max(4, round(step * 0.06))
     bays = []
@@ -63,27 +89,12 @@ def _plan(width: int, height: int, rng: np.random.Generator) -> Shelves:
             room = (inner[1] - inner[0]) * between(rng, 0.3, 0.65)
             start = inner[0] + between(rng, 0, 1) * (inner[1] - inner[0] - room)
             bays.append(Bay(inner[0], round(top), inner[1], round(bottom) - board, (round(start), round(start + room))))
-    return Shelves(width, height, board, pick(rng, _WOODS), pick(rng, _WALLS), int(rng.integers(2**32)), tuple(bays))
+    return Shelves(
+        width, height, board, pick(rng, _COLORS.woods), pick(rng, _COLORS.walls), int(rng.integers(2**32)), tuple(bays)
+    )
 
 
-def _zones(plan: Shelves) -> tuple[Zone, ...]:
-    return tuple(Zone(bay.gap[0], bay.top + 2, bay.gap[1], bay.bottom, standing=True) for bay in plan.bays)
-
-
-def _strokes(plan: Shelves, rng: np.random.Generator) -> Iterator[Stroke]:
-    for bay in plan.bays:
-        shadow = max(1, plan.board // 2)
-        yield rect(bay.left, bay.top, bay.right, bay.top + shadow, darker(plan.wall, 0.14))
-        yield rect(bay.left, bay.top, bay.left + shadow, bay.bottom, darker(plan.wall, 0.08))
-        yield from _fill(rng, bay, bay.left, bay.gap[0])
-        yield from _fill(rng, bay, bay.gap[1], bay.right)
-        edge = max(1, plan.board // 5)
-        yield rect(bay.left - plan.board, bay.bottom, bay.right + plan.board, bay.bottom + plan.board, plan.wood)
-        yield rect(bay.left, bay.bottom, bay.right, bay.bottom + edge, lighter(plan.wood, 0.3))
-        yield rect(bay.right, bay.top, bay.right + plan.board, bay.bottom, darker(plan.wood, 0.12))
-
-
-def _fill(rng: np.random.Generator, bay: Bay, left: float, right: float) -> Iterator[Stroke]:
+def _fill(rng: np.random.Generator, bay: Bay, left: float, right: float) -> Strokes:
     """Adds books, boxes and folders from one column to another."""
     height = bay.bottom - bay.top
     while right - left > max(4.0, height * 0.06):
@@ -98,7 +109,7 @@ def _fill(rng: np.random.Generator, bay: Bay, left: float, right: float) -> Iter
 def _book(
     rng: np.random.Generator, left: float, right: float, floor: float, height: float
 ) -> Generator[Stroke, None, float]:
-    spine, top = pick(rng, _SPINES), floor - height * between(rng, 0.5, 0.86)
+    spine, top = pick(rng, _COLORS.spines), floor - height * between(rng, 0.5, 0.86)
     wide = right - left
     yield rect(left, top, right, floor, spine)
     yield rect(right - max(1, wide * 0.14), top, right, floor, darker(spine, 0.3))
@@ -110,7 +121,7 @@ def _book(
 
 
 def _box(rng: np.random.Generator, left: float, floor: float, height: float) -> Generator[Stroke, None, float]:
-    color, right = pick(rng, _BOXES), left + height * between(rng, 0.4, 0.6)
+    color, right = pick(rng, _COLORS.boxes), left + height * between(rng, 0.4, 0.6)
     top = floor - height * between(rng, 0.3, 0.6)
     yield rect(left, top, right, floor, color)
     yield rect(left, top, right, top + (floor - top) * 0.22, darker(color, 0.15))
@@ -129,15 +140,8 @@ def _pile(rng: np.random.Generator, left: float, floor: float, height: float) ->
     wide, y = height * between(rng, 0.45, 0.6), floor
     for _ in range(int(rng.integers(2, 6))):
         thick, indent = height * between(rng, 0.06, 0.13), wide * between(rng, 0, 0.12)
-        spine = pick(rng, _SPINES)
+        spine = pick(rng, _COLORS.spines)
         yield rect(left + indent, y - thick, left + wide, y, spine)
         yield rect(left + indent, y - max(1, thick * 0.2), left + wide, y, darker(spine, 0.3))
         y -= thick
     return left + wide + max(1, height * 0.02)
-
-
-def _ground(plan: Shelves, region: PixelRectangle) -> Pixels:
-    return grain(region, plan.wall, plan.seed, strength=4)
-
-
-SHELF = Setting(plan=_plan, zones=_zones, strokes=_strokes, ground=_ground)

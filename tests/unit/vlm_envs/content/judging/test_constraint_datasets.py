@@ -21,12 +21,12 @@ def judged_by(**judge: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (judged_by(verify_funcs=None), "'verify_funcs' must be a list of at least one call; got"),
-        (judged_by(verify_funcs=5), "'verify_funcs' must be a list of at least one call; got"),
-        (judged_by(verify_funcs=[]), "'verify_funcs' must be a list of at least one call; got"),
-        (judged_by(verify_funcs={}), "'verify_funcs' must be a list of at least one call; got"),
-        (judged_by(), "'verify_funcs' must be a list of at least one call; got"),
-        (judged_by(method=None), "'method' of a 'judge' is a text such as 'rule_based'; got"),
+        (judged_by(verify_funcs=None), "expected a list of at least one call as 'verify_funcs'; got"),
+        (judged_by(verify_funcs=5), "expected a list of at least one call as 'verify_funcs'; got"),
+        (judged_by(verify_funcs=[]), "expected a list of at least one call as 'verify_funcs'; got"),
+        (judged_by(verify_funcs={}), "expected a list of at least one call as 'verify_funcs'; got"),
+        (judged_by(), "expected a list of at least one call as 'verify_funcs'; got"),
+        (judged_by(method=None), "expected a text such as 'rule_based' as 'method' of a 'judge'; got"),
         ({"image": ["images/1.png", "images/2.png"]}, "expected one image"),
     ],
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from vlm_envs.content.scenes.scene_questions import there_are
+
 PLURALS = {"fish": "fish", "butterflies": "butterfly"}
 NAME = r"(\w+ \w+)"
 
@@ -151,3 +153,16 @@ def taller_letters(sample):
     things, options = sample.images[0].scene.things, sample.key.options
     sizes = [only(things, option.removeprefix("the ")).size_px for option in options]
     return {chr(65 + index) for index, size in enumerate(sizes) if size == max(sizes)}
+
+
+def frame_sentences(clip, frame):
+    """Yields true sentences about a frame: on which side of the line things are, and how many of each kind."""
+    names = ("left of", "right of") if clip.line_upright else ("above", "below")
+    kinds = [mover.thing.kind for mover in clip.movers]
+    for index, mover in enumerate(clip.movers):
+        if not clip.is_clear(index, frame):
+            continue
+        side = names[0] if clip.side(index, frame) < 0 else names[1]
+        yield f"The {mover.thing.name} is {'to the ' if clip.line_upright else ''}{side} the {clip.line_color} line."
+    for kind in dict.fromkeys(kinds):
+        yield there_are(kinds.count(kind), kind)

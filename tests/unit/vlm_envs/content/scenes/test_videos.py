@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.vlm_envs.content.scenes.scene_truth import frame_sentences
 from vlm_envs.content.scenes.clip_drawing import ClipLimits, draw_clip
 from vlm_envs.content.scenes.scene import Thing
-from vlm_envs.content.scenes.video_sentences import describes, frame_sentences, happenings
+from vlm_envs.content.scenes.video_sentences import describes, happenings
 from vlm_envs.content.scenes.videos import Clip, Mover, clip_masks
 from vlm_envs.errors import ConfigError
 

@@ -129,7 +129,7 @@ def test_a_broken_row_is_named_and_the_others_are_read(tmp_path, changes, reason
         ),
         (b"image,question,answer\ntwo.png,\xff,a\n", "questions.csv cannot be read as CSV"),
         (b'image,question,answer\ntwo.png,"What?,a\n', "questions.csv cannot be read as CSV"),
-        (b"image,question,answer\ntwo.png,What?," + b"a" * 131073, "a cell has more than 131072 characters"),
+        (b"image,question,answer\ntwo.png,What?," + b"a" * 131073, "field larger than field limit"),
     ],
 )
 def test_a_broken_table_is_named(tmp_path, content, reason):

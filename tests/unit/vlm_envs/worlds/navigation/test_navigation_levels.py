@@ -59,7 +59,7 @@ def test_a_level_is_short_and_loads_again() -> None:
         (changed(["home", "doors", 0, 1], 99), "must lie in a wall"),
         (changed(["home", "doors", 0, 0], 1), "true or false"),
         (changed(["home", "things", 0, 0], "Dragon"), "kind must be one of"),
-        (changed(["home", "things", 0, 5], {}), "colour must be one of"),
+        (changed(["home", "things", 0, 5], {}), "color must be one of"),
         (changed(["home", "things"], [LEVEL["home"]["things"][0]] * 251), "at most 250"),
         (changed(["home", "things"], []), "target must be a whole number from 0 to -1"),
         (changed(["target"], len(LEVEL["home"]["things"])), "target must be"),

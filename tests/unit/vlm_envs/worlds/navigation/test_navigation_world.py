@@ -227,11 +227,11 @@ def test_an_impossible_band_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"fov": float("nan")}, "got nan"),
         ({"success_threshold": "1"}, "success_threshold must be a number"),
         ({"resolution": 8}, r"resolution must be an integer from 16 to 2048; got 8\."),
-        ({"min_solution_length": 21}, "min_solution_length=21 does not fit into .* = 20 actions"),
+        ({"min_solution_length": 21}, "are 20 moves, and no level takes fewer than min_solution_length=21"),
         ({"max_visible": -1}, "max_visible"),
         ({"things": ("Bed", "Fridg")}, r"things must be one of .*Did you mean 'Fridge'"),
         ({"things": ()}, "things must name at least one kind"),
-        ({"scenes": ["FloorPlan1"]}, "scenes belongs to engine='ai2thor'"),
+        ({"scenes": ["FloorPlan1"]}, "scenes belongs to the other engine; got engine='panda3d'"),
         ({"representation": "symbolic"}, "representation must be one of"),
     ],
 )

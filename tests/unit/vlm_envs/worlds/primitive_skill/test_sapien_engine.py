@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.unit.slow import quick, sized
-from tests.unit.vlm_envs.worlds.primitive_skill.skill_tables import ALIGN, DRAWER, PLACE, TABLES, cube, holding
+from tests.unit.vlm_envs.worlds.primitive_skill.skill_tables import ALIGN, DRAWER, PLACE, TABLES, cube
 from vlm_envs import make
 from vlm_envs.tools.data_files import BoundedCache
 from vlm_envs.vector.make_vec import world_vector
@@ -21,7 +21,7 @@ from vlm_envs.worlds.primitive_skill.sapien_scene import why_unavailable
 from vlm_envs.worlds.primitive_skill.skill_levels import level_text, parse_level
 from vlm_envs.worlds.primitive_skill.skill_motion import carry_out
 from vlm_envs.worlds.primitive_skill.skill_planner import parse_primitive
-from vlm_envs.worlds.primitive_skill.skill_state import BASE_X_M, PrimitiveSkillState, point_mm, tool_position
+from vlm_envs.worlds.primitive_skill.skill_state import PrimitiveSkillState, point_mm
 
 pytestmark = pytest.mark.skipif(bool(why_unavailable()), reason=str(why_unavailable()))
 
@@ -51,15 +51,6 @@ def test_pick_and_place() -> None:
     assert placed.cubes[1] == replace(
         PLACE.cubes[1], position=placed.cubes[1].position, rotation=placed.cubes[1].rotation
     )
-
-
-@pytest.mark.parametrize("task", ["place", "drawer"])
-def test_the_hand_is_where_its_joints_say(task: str) -> None:
-    state = after(holding(TABLES[task], 0))
-    with EngineHandle().use() as engine:
-        for qpos in (state.qpos, (0.3, 0.2, -0.4, -2.0, 0.5, 1.9, -0.6, 0.04, 0.04)):
-            engine.put(replace(state, qpos=qpos))
-            assert tool_position(qpos, BASE_X_M) == pytest.approx(engine.tool_position.tolist(), abs=1e-5)
 
 
 def test_what_a_pick_leaves_is_a_level() -> None:

@@ -12,7 +12,7 @@ from vlm_envs.worlds.primitive_skill import skill_state
 from vlm_envs.worlds.primitive_skill.primitive_skill_world import PrimitiveSkillTask
 from vlm_envs.worlds.primitive_skill.skill_planner import parse_primitive
 from vlm_envs.worlds.primitive_skill.skill_state import (
-    STAGES,
+    NUM_STAGES,
     Drawer,
     PrimitiveSkillState,
     instruction,
@@ -63,7 +63,7 @@ def test_stages(state: PrimitiveSkillState, stage: int) -> None:
 )
 def test_solved_tables(state: PrimitiveSkillState) -> None:
     assert is_solved(state)
-    assert reached_stage(state) == max(STAGES[state.task])
+    assert reached_stage(state) == NUM_STAGES[state.task] - 1
 
 
 @pytest.mark.parametrize(
