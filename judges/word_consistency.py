@@ -124,8 +124,8 @@ def word_consistency(question: str, reference: str, text: str, temperature: floa
         1 for the same content, 0.7 where it omits or adds, 0.3 for both, for a list of all words there are and for one
         of what may be ("red or blue"), 0 where it contradicts the reference or hardly shares anything with it.
 
-    Source: iVGR, section 3.3, for the grades. Choices: `MAX_DEVIATION`, `MAX_ADDED`, `MIN_SHARED`; what contradicts is
-    `judges.word_consistency`' to say; a reference without content words is matched by any text that does not.
+    Source: iVGR, section 3.3, for the grades. Choices: `MAX_DEVIATION`, `MAX_ADDED`, `MIN_SHARED`; what contradicts
+    is decided by `contradiction`; a reference without content words is matched by any text that does not.
     """
     true_plainly, said_plainly = _plain(reference), _plain(text)
     if contrary := contradiction(true_plainly, said_plainly) or own_contradiction(said_plainly):

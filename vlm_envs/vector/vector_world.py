@@ -39,7 +39,7 @@ from vlm_envs.vector.running_episodes import (
     reset_seeds,
 )
 from vlm_envs.vector.worker_pools import PipedPool, SerialPool, WorkerPool, run, shares_of
-from vlm_envs.vector.workers import Call, CallResult, EnvFn, LocalWorker
+from vlm_envs.vector.workers import Call, CallResult, EnvFn, LocalWorker, pack
 
 Actions = Sequence[str | None]
 Steps = tuple[Observations, npt.NDArray[np.float64], Flags, Flags, dict[str, Any]]
@@ -527,8 +527,10 @@ def make_pool(
         return SerialPool(env_fns)
     if workers == "ray":
         return ray_pool(env_fns, num_workers=num_workers, timeout_s=timeout_s)
-    dumps = ForkingPickler.dumps if workers == "process" else None
-    shares = shares_of(env_fns, num_workers if num_workers is not None else os.cpu_count() or 1, dumps)
+    if workers == "process":
+        for index, env_fn in env_fns.items():
+            pack({index: env_fn}, "environment function", ForkingPickler.dumps)  # a check: a share travels as a whole
+    shares = shares_of(env_fns, num_workers if num_workers is not None else os.cpu_count() or 1)
     return PipedPool(
         [LocalWorker(env_fns=share, kind=workers, start_method=start_method) for share in shares], timeout_s=timeout_s
     )

@@ -128,9 +128,13 @@ def parse_level(level: str) -> SokobanState:
         LevelError: If the drawing is not one closed room with one player and as many boxes as targets.
     """
     rows = parse_rows(level, SYMBOLS)
-    edges = [rows[0], rows[-1], *(row[0] + row[-1] for row in rows)]
-    if set("".join(edges)) != {"#"}:
-        raise LevelError(f"A Sokoban room must be closed; surround it with '#':\n{level}")
+    for row, column in cells_of(rows):
+        on_border = row in (0, len(rows) - 1) or column in (0, len(rows[0]) - 1)
+        if on_border and rows[row][column] != "#":
+            raise LevelError(
+                f"A Sokoban room must be closed: the border cell (row, column) {(row, column)} is "
+                f"{rows[row][column]!r}. Surround the room with '#'."
+            )
     player, boxes, targets = (
         find_single(rows, "PS", "player"),
         find_symbols(rows, "X*"),
@@ -194,9 +198,11 @@ class PushSearch:
         for memory in (self._costs, self._given_up):
             if len(memory) >= _MAX_REMEMBERED:
                 memory.clear()
-        self._given_up[state] = max_num_nodes  # until the search has ended
-        moves = self.search((row * width + column, boxes), max_num_nodes=max_num_nodes)
-        del self._given_up[state]
+        try:
+            moves = self.search((row * width + column, boxes), max_num_nodes=max_num_nodes)
+        except SolverLimitError:  # only now: worlds in other threads share this search
+            self._given_up[state] = max_num_nodes
+            raise
         self._costs[state] = None if moves is None else len(moves)
         # Every state on a shortest solution lies on its own shortest solution
         for num_made, action in enumerate(moves or (), start=1):
@@ -206,10 +212,11 @@ class PushSearch:
 
     def cost(self, state: SokobanState, *, max_num_nodes: int) -> int | None:
         """Returns the length of a shortest solution in moves, or None; raises as `plan`."""
-        if state not in self._costs:
-            moves = self.plan(state, max_num_nodes=max_num_nodes)
-            return None if moves is None else len(moves)
-        return self._costs[state]
+        cost = self._costs.get(state, -1)  # None for unsolvable states
+        if cost != -1:
+            return cost
+        moves = self.plan(state, max_num_nodes=max_num_nodes)
+        return None if moves is None else len(moves)
 
     def search(self, start: Node, *, max_num_nodes: int) -> tuple[int, ...] | None:
         """Returns a shortest solution as action numbers, or None if there is none.

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, UseAppendAction, arg
 
 from agents.api.probe import UnreachableModelError, require_reachable
+from agents.hf.checkpoint import with_model_in
 from agents.registry import require_agent, setting_names
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.board_spec import WorldSpec
@@ -101,7 +102,7 @@ def run_evaluate(options: EvaluateOptions) -> int:
         The exit code of `run`; also 1 if the judge does not answer, or verdicts are missing.
     """
     require(bool(options.world), "Name what is played: --world VLM/Sokoban-v0.")
-    require_agent(options.agent.partition(",")[0])
+    require_agent(with_model_in(options.agent.partition(",")[0]))
     same = ("episodes", "repeats", "split", "reading", "out", "references", "budget_usd")
     evaluation = _Evaluation(
         agent=(options.sampled_agent,), world=options.worlds, **{name: getattr(options, name) for name in same}

@@ -137,6 +137,16 @@ def test_what_was_judged_is_not_judged_again(tmp_path, monkeypatch):
 
 
 @pytest.mark.soak
+def test_a_run_stands_for_its_model(tmp_path):
+    model = tmp_path / "run" / "latest" / "model"
+    model.parent.mkdir(parents=True)
+    model.symlink_to(TINY, target_is_directory=True)
+    (tmp_path / "run" / "config.json").write_text("{}")
+    words = ["--world", LAKE, "--episodes", "1", "--no-references"]
+    assert evaluate(tmp_path / "board", f"hf:{tmp_path / 'run'}", *words) == 0
+    assert {each["agent"] for each in Board(tmp_path / "board").episodes()} == {f"hf:{model}"}
+
+
 def test_a_checkpoint_with_a_temperature_of_its_own(tmp_path):
     world = "VLM/FrozenLake-v0:representation=structured,prompt_example=False"
     words = (f"hf:{TINY}", "--world", world, "--episodes", "2", "--no-references", "--temperature", "0")

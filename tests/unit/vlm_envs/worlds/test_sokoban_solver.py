@@ -151,3 +151,17 @@ def test_memory_of_searches_that_were_given_up_is_limited(monkeypatch: pytest.Mo
         with pytest.raises(SolverLimitError):
             solver.cost_to_go(state, max_num_nodes=1)
     assert limits == [1] * 5, "the first state was forgotten, and is searched again"
+
+
+def test_a_search_that_others_are_in_or_that_was_interrupted_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    state, search, seen = hard_state(), PushSearch.search, list[int | None]()
+
+    def interrupted(self: PushSearch, start: Node, *, max_num_nodes: int) -> Any:
+        monkeypatch.setattr(PushSearch, "search", search)
+        seen.append(solver.cost_to_go(state))  # as a world in another thread would ask meanwhile
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PushSearch, "search", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        solver.plan(state)
+    assert seen == [solver.cost_to_go(state)] and seen[0] is not None
