@@ -159,6 +159,7 @@ def test_the_ending_of_a_file_may_be_in_upper_case(tmp_path, monkeypatch):
     [
         ({"describe": "tests.unit.vlm_envs.adapter.tally:descibe"}, "Did you mean 'describe'?"),
         ({"plan": "no_such_module_here:plan"}, "no_such_module_here"),
+        ({"hint": ["misson"]}, "Did you mean 'mission'?"),
         ({"make": {"lsat": 3}}, "lsat"),
         ({"make": {"frame": "none"}}, "draws no images"),
         ({"make": {"frame": "float"}}, "float64"),
