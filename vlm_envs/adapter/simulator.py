@@ -146,10 +146,14 @@ class Simulator(View[AdaptedState]):
         return 0 if spec is None else spec.max_episode_steps or 0
 
     @property
+    def succeeds_at_time_limit(self) -> bool:
+        """Whether success may be decided only when the environment's time limit is reached."""
+        return self._rule <= 0 if isinstance(self._rule, int | float) else self._rule == "truncated"
+
+    @property
     def actions_to_success(self) -> int:
         """Number of actions that success may take; 0 where it is not known."""
-        at_time_limit = self._rule <= 0 if isinstance(self._rule, int | float) else self._rule == "truncated"
-        return self.time_limit if at_time_limit else self.known.num_actions
+        return self.time_limit if self.succeeds_at_time_limit else self.known.num_actions
 
     def start(self, seed: int) -> AdaptedState:
         """Returns the first state of a seed's episode."""
