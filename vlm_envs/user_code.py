@@ -99,6 +99,11 @@ def resolved(
             f"{what} must be {', '.join(map(repr, known))}, 'module:factory' or an object; got {value!r}."
             f"{did_you_mean(value, known)}"
         )
+    if settings and not isinstance(value, str):
+        raise ConfigError(
+            f"{what}_kwargs={dict(settings)!r} would do nothing: {what} is an object already. Omit them, or name a "
+            "'module:factory' that takes them."
+        )
     made = _made_by(what, value, settings) if isinstance(value, str) else value
     if not all(hasattr(made, name) for name in attributes):
         raise ConfigError(
