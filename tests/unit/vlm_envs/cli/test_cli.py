@@ -14,7 +14,7 @@ from vlm_envs.cli.commands import main
 from vlm_envs.cli.named_worlds import make_world, parse_settings
 from vlm_envs.cli.play import frame, serve
 from vlm_envs.cli.session import Session
-from vlm_envs.errors import ConfigError, LevelError, VLMEnvsError
+from vlm_envs.errors import ConfigError, EngineUnavailableError, LevelError, VLMEnvsError
 from vlm_envs.testing.contract import CheckResult, check_world
 
 CHECKOUT = Path(__file__).parents[4]
@@ -210,6 +210,15 @@ def test_check_prints_each_result_as_it_comes(capsys, monkeypatch):
     assert main(["check", "VLM/FrozenLake-v0"]) == 1
     assert seen == ["pass  first: It is.\n", "fail  second: broken\n"]
     assert capsys.readouterr().out == "fail  third: fails as second does\n1 checks passed, 0 skipped, 2 failed\n"
+
+
+def test_check_reports_once_that_the_engine_of_a_setting_is_missing(capsys, monkeypatch):
+    def missing(*parts, **settings):
+        raise EngineUnavailableError("There is no Unity build.")
+
+    monkeypatch.setattr("vlm_envs.worlds.navigation.ai2thor_engine.make_ai2thor", missing)
+    assert main(["check", "VLM/Navigation-v0", "--set", "engine=ai2thor"]) == 2
+    assert capsys.readouterr() == ("", "error: There is no Unity build.\n")
 
 
 # --- play: lines ----------------------------------------------------------------------------------
