@@ -10,7 +10,7 @@ from vlm_envs.errors import WorldContractError
 from vlm_envs.registration import registered_name
 from vlm_envs.testing.checks import CHECKS
 from vlm_envs.testing.world_under_test import NotApplicableError, WorldUnderTest, described
-from vlm_envs.user_code import fault_in_module
+from vlm_envs.user_code import fault_in_world
 from vlm_envs.validation import require_choice
 
 
@@ -81,7 +81,7 @@ def run_checks(under_test: WorldUnderTest, *, skip: Collection[str] = ()) -> Ite
         except NotApplicableError as reason:
             yield replace(result, skipped=str(reason))
         except KeyboardInterrupt as interrupt:
-            raise KeyboardInterrupt(f"{result.name} was interrupted at {fault_in_module(interrupt)}") from interrupt
+            raise KeyboardInterrupt(f"{result.name} was interrupted at {fault_in_world(interrupt)}") from interrupt
         except (Exception, SystemExit) as error:
             yield replace(result, failure=described(error), error=error)
         else:

@@ -95,6 +95,15 @@ def test_a_module_that_does_not_import_is_told_with_file_and_line(command, sourc
     assert len(told.splitlines()) == 1
 
 
+def test_a_fault_in_an_installed_module_names_its_file_and_line(tmp_path, monkeypatch, capsys):
+    module = f"of_{tmp_path.name}"
+    (tmp_path / f"{module}.py").write_text("import os\nos.environ['NOPE']\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
+    assert main(["check", f"{module}:Own/World-v0"]) == 2
+    assert f"{tmp_path / module}.py, line 2: KeyError: 'NOPE'" in capsys.readouterr().err
+
+
 TOWERS = """\
 import vlm_envs
 from tests.unit.vlm_envs.corridor import CorridorDynamics, CorridorTask, CorridorView
