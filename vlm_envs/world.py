@@ -109,6 +109,12 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
     ) -> None:
         if render_mode is not None:
             require_choice("render_mode", render_mode, self.metadata["render_modes"])
+        lacking = [name for name in Task.__annotations__ if not hasattr(task, name)]
+        require(
+            not lacking,
+            f"{type(task).__module__}.{type(task).__name__} lacks {', '.join(lacking)}, which every task has. "
+            "vlm_envs.parts.Task describes them; docs/own-world.md shows an example.",
+        )
         self.dynamics, self.view, self.task = dynamics, view, task
         self.prompt_format = _chosen("prompt_format", prompt_format, task.formats, "grounding_worldmodeling")
         self.response_format = task.formats[self.prompt_format]
