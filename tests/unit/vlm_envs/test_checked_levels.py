@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from typing import Any
+from unittest.mock import Mock
 
 import gymnasium as gym
 import numpy as np
@@ -25,6 +26,7 @@ from vlm_envs.splits import SPLITS
 from vlm_envs.testing.contract import check_world, run_checks
 from vlm_envs.testing.world_under_test import Planner, WorldUnderTest
 from vlm_envs.world import World
+from vlm_envs.worlds.frozen_lake import FrozenLakeView
 
 
 class AnySplitDynamics(CorridorDynamics):
@@ -113,10 +115,17 @@ def test_every_level_drawn_must_fit_not_only_those_played_by_responses(register:
         )
 
 
-def test_ctrl_c_names_the_clause_and_the_line_that_runs(register: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_names_the_clause_the_level_and_the_line(register: Any, capsys: pytest.CaptureFixture[str]) -> None:
     env_id = register(functools.partial(build, EndlessSearchDynamics))
     assert main(["check", env_id]) == 130
-    assert re.search(r"splits_are_disjoint .*test_checked_levels.py, line \d+", capsys.readouterr().err)
+    expected = r"splits_are_disjoint .*split 'test', seed 1500000000, .*test_checked_levels.py, line \d+"
+    assert re.search(expected, capsys.readouterr().err)
+
+
+def test_ctrl_c_in_a_shipped_world_names_the_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FrozenLakeView, "image", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt, match=r" was interrupted: split 'train', seed \d+$"):
+        check_world("VLM/FrozenLake-v0")
 
 
 @pytest.mark.parametrize(
