@@ -149,3 +149,10 @@ def test_one_image_is_not_several() -> None:
     world.set_picture_shape(None)
     with pytest.raises(ConfigError, match="several images"):
         world.reset(seed=0)
+
+
+@pytest.mark.parametrize("as_given", [list, np.array])
+def test_a_shape_may_be_any_sequence_of_three_numbers(as_given: Any) -> None:
+    world = World(CorridorDynamics(), CorridorView(), CorridorTask())
+    world.set_picture_shape(as_given((2, 80, 3)))
+    assert world.reset(seed=0)[0]["image"].shape == (2, 80, 3)
