@@ -61,7 +61,9 @@ def fault_in_module(error: BaseException) -> str | None:
 
 
 def fault_in_world(error: BaseException) -> str | None:
-    """Returns the last line outside this checkout, Python's library, and installed packages, and how it failed, or None.
+    """Returns the last line of a user's own code, as `fault_in_module` does; None if none was reached.
+
+    That is code outside this checkout's packages, Python's library, and installed packages.
 
     Args:
         error: What was raised while this package played a world that somebody else wrote.

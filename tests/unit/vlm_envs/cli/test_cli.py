@@ -67,7 +67,7 @@ def test_unknown_id_suggests_the_meant_one_without_traceback(command):
         (["check", "CartPole"], "'adapt:CartPole-v1'"),
         (["play", "VLM/Sokoban-v0", "--set", "num_boxes"], "NAME=VALUE"),
         (["play", "VLM/Sokoban-v0", "--set", "nonsense=1"], "nonsense"),
-        (["play", "VLM/Sokoban-v0", "--level", "no/such/file"], "No such file or directory: 'no/such/file'"),
+        (["play", "VLM/Sokoban-v0", "--level", "no/such/file"], "Cannot read the level file 'no/such/file'"),
     ],
 )
 def test_wrong_calls_are_explained(arguments, said, capsys):
