@@ -115,7 +115,7 @@ def test_every_level_drawn_must_fit_not_only_those_played_by_responses(register:
         )
 
 
-def test_ctrl_c_names_the_clause_the_level_and_the_line(register: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_names_the_clause_and_the_line_that_runs(register: Any, capsys: pytest.CaptureFixture[str]) -> None:
     env_id = register(functools.partial(build, EndlessSearchDynamics))
     assert main(["check", env_id]) == 130
     expected = r"splits_are_disjoint .*split 'test', seed 1500000000, .*test_checked_levels.py, line \d+"
