@@ -23,6 +23,7 @@ from training.checkpoints.checkpoint_files import (
     has_checkpoint,
     is_in_cold_start,
     model_directory,
+    provenance_of,
     require_run_state,
 )
 from training.cold_start.cold_start_config import ColdStartConfig
@@ -204,6 +205,15 @@ def _facts_of_place(number: int, spec: WorldSpec) -> WorldFacts:
         ) from error
 
 
+def _unfinished(start: str) -> list[str]:
+    """Returns a line if a model is of an interrupted cold start, which its name does not show."""
+    made_from = provenance_of(start) or {}
+    done, steps = made_from.get("num_steps_done"), (made_from.get("cold_start") or {}).get("num_steps")
+    if not isinstance(done, int) or not isinstance(steps, int) or done >= steps:
+        return []
+    return [f"{start} is of a cold start that was interrupted after {done:,} of {steps:,} steps."]
+
+
 def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     """Returns a configuration with which a run can start, after trying what it needs.
 
@@ -225,7 +235,7 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
         _require_contexts(config, start, [each.observation for each in facts])
     inert = warning_of(settings_without_effect(config))
     config, told = without_judges(config)
-    told = [*inert, *told]
+    told = [*inert, *([] if start is None else _unfinished(start)), *told]
     samples = zip(world_names(config.worlds), [each.sample_id for each in facts], strict=True)
     reward_set = field_name(config.judge, "reward_settings")
     reward_set = reward_set if reward_set.startswith("--") else "--judge.reward-set"

@@ -244,6 +244,8 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
             raise ConfigError(f"{env_id} cannot be made: {error}.") from error
         _refuse_unknown_arguments(error, env_id, creator_of(name), kwargs)
         raise
+    except UnknownArgumentError as error:  # names the world's class
+        raise UnknownArgumentError(env_id, error.args[1]) from error
 
 
 def make_vec(env_id: str, num_envs: int = 1, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
@@ -293,6 +295,13 @@ ACTION_MODES = ("text", "discrete")
 _ADDED = ("action_mode", "num_levels")
 
 
+class UnknownArgumentError(ConfigError):
+    """A world has no argument of that name; takes what cannot be made, and the rest of the sentence."""
+
+    def __str__(self) -> str:
+        return " ".join(self.args)
+
+
 class WorldType(ABCMeta):
     """The type of world classes, which gives every world the argument `action_mode`, also in `gymnasium.make`.
 
@@ -308,7 +317,8 @@ class WorldType(ABCMeta):
         """Returns the world, or the wrapper around it.
 
         Raises:
-            ConfigError: For misspelled arguments, and `num_levels` without `action_mode="discrete"`.
+            UnknownArgumentError: For misspelled arguments.
+            ConfigError: For `num_levels` without `action_mode="discrete"`.
         """
         given = {name: kwargs.pop(name) for name in _ADDED if name in kwargs and name in added_arguments(cls)}
         is_discrete = require_choice("action_mode", given.get("action_mode", "text"), ACTION_MODES) == "discrete"
@@ -336,13 +346,14 @@ class WorldType(ABCMeta):
 
 
 def _refuse_unknown_arguments(error: TypeError, made: str, creator: Any, kwargs: Mapping[str, Any]) -> None:
-    """Raises `ConfigError` if a call of a creator failed because of an argument that it does not have."""
+    """Raises `UnknownArgumentError` if a call of a creator failed because of an argument that it does not have."""
     known = [*keyword_parameters(creator), *(added_arguments(creator) if isinstance(creator, WorldType) else ())]
     for name in kwargs:
         if name not in known and f"unexpected keyword argument '{name}'" in str(error):
-            raise ConfigError(
-                f"{made} cannot be made with {name}={kwargs[name]!r}: it has no argument {name!r}."
-                f"{did_you_mean(name, known)} It takes {', '.join(known) or 'none'}."
+            raise UnknownArgumentError(
+                made,
+                f"cannot be made with {name}={kwargs[name]!r}: it has no argument {name!r}."
+                f"{did_you_mean(name, known)} It takes {', '.join(known) or 'none'}.",
             ) from error
 
 

@@ -105,15 +105,16 @@ class FreeText(_WithoutShape[str]):
 
     def __init__(self, max_length: int = 1_000_000, *, seed: int | np.random.Generator | None = None) -> None:
         super().__init__(str, seed, max_length=max_length)
+        self.max_length = self.limits["max_length"]
 
     def _sample(self) -> str:
-        length = int(self.np_random.integers(0, min(32, self.limits["max_length"]) + 1))
+        length = int(self.np_random.integers(0, min(32, self.max_length) + 1))
         picks = self.np_random.integers(0, len(_SAMPLE_ALPHABET), size=length)
         return "".join(_SAMPLE_ALPHABET[i] for i in picks)
 
     def contains(self, x: Any) -> bool:
         """Returns whether `x` is a string no longer than `max_length`."""
-        return isinstance(x, str) and len(x) <= self.limits["max_length"]
+        return isinstance(x, str) and len(x) <= self.max_length
 
 
 class Pictures(_WithoutShape[tuple[npt.NDArray[np.uint8], ...]]):
@@ -132,22 +133,23 @@ class Pictures(_WithoutShape[tuple[npt.NDArray[np.uint8], ...]]):
         self, max_pictures: int = 16, max_side_px: int = 16_384, *, seed: int | np.random.Generator | None = None
     ) -> None:
         super().__init__(None, seed, max_pictures=max_pictures, max_side_px=max_side_px)
+        self.max_pictures, self.max_side_px = self.limits["max_pictures"], self.limits["max_side_px"]
 
     def _sample(self) -> tuple[npt.NDArray[np.uint8], ...]:
-        count = int(self.np_random.integers(0, min(3, self.limits["max_pictures"]) + 1))
-        longest = min(8, self.limits["max_side_px"])
+        count = int(self.np_random.integers(0, min(3, self.max_pictures) + 1))
+        longest = min(8, self.max_side_px)
         sizes = self.np_random.integers(1, longest + 1, size=(count, 2))
         return tuple(self.np_random.integers(0, 256, size=(*size, 3), dtype=np.uint8) for size in sizes)
 
     def contains(self, x: Any) -> bool:
         """Returns whether `x` is a tuple of pictures within the limits."""
-        return isinstance(x, tuple) and len(x) <= self.limits["max_pictures"] and all(map(self._is_picture, x))
+        return isinstance(x, tuple) and len(x) <= self.max_pictures and all(map(self._is_picture, x))
 
     def _is_picture(self, x: Any) -> bool:
         if not isinstance(x, np.ndarray) or x.dtype != np.uint8 or x.ndim != 3 or x.shape[2] != 3:
             return False
         sides: tuple[int, ...] = x.shape
-        return 1 <= min(sides) <= max(sides) <= self.limits["max_side_px"]
+        return 1 <= min(sides) <= max(sides) <= self.max_side_px
 
     def to_jsonable(self, sample_n: Iterable[tuple[npt.NDArray[np.uint8], ...]]) -> list[Any]:
         """Returns the pictures as nested lists."""

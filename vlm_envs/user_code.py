@@ -7,7 +7,7 @@ import inspect
 import os
 import sysconfig
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -44,26 +44,46 @@ def import_named(module: str, *, option: str, instead: str, shown: str = "") -> 
 def fault_in_module(error: BaseException) -> str | None:
     """Returns where a user's own code failed, and how: `worlds/mine.py, line 3: KeyError: 'HOME'`.
 
-    That is the last line outside of this checkout's packages, Python's library, and installed packages; None if no such
-    code was reached.
+    Call it where the error is caught, in the function that imported the module or called what is in it.
 
     Args:
-        error: What was raised by code that somebody else wrote.
+        error: What was raised.
+
+    Returns:
+        The last line within the folder of the code that was called, wherever that is installed: what a library does
+        below it says less to its author. None if none of that code was reached, as where there is no such module.
     """
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_file():
         return f"{_shown(error.filename)}, line {error.lineno}: {type(error).__name__}: {error.msg}"
+    _, *called = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in called if not frame.filename.startswith("<") and frame.filename != importlib.__file__]
+    return _described(error, [frame for frame in frames if _folder(frame) == _folder(frames[0])])
+
+
+def fault_in_world(error: BaseException) -> str | None:
+    """Returns the last line of a user's own code, as `fault_in_module` does; None if none was reached.
+
+    That is code outside this checkout's packages, Python's library, and installed packages.
+
+    Args:
+        error: What was raised while this package played a world that somebody else wrote.
+    """
     ours = tuple(str(CHECKOUT / name) + os.sep for name in ("vlm_envs", "agents", "judges", "training", "benchmarks"))
     ours += tuple(map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
     # Frames of compiled packages name source files that are not there
-    theirs = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(ours) and Path(frame.filename).is_file()
-    ]
-    if not theirs:
+    return _described(error, [frame for frame in frames if Path(frame.filename).is_file()])
+
+
+def _folder(frame: traceback.FrameSummary) -> Path:
+    return Path(frame.filename).parent
+
+
+def _described(error: BaseException, frames: Sequence[traceback.FrameSummary]) -> str | None:
+    if not frames:
         return None
     said = (str(error).splitlines() or [""])[0]
-    return f"{_shown(theirs[-1].filename)}, line {theirs[-1].lineno}: {type(error).__name__}{': ' * bool(said)}{said}"
+    return f"{_shown(frames[-1].filename)}, line {frames[-1].lineno}: {type(error).__name__}{': ' * bool(said)}{said}"
 
 
 def _shown(filename: str) -> str:
@@ -98,6 +118,11 @@ def resolved(
         raise ConfigError(
             f"{what} must be {', '.join(map(repr, known))}, 'module:factory' or an object; got {value!r}."
             f"{did_you_mean(value, known)}"
+        )
+    if settings and not isinstance(value, str):
+        raise ConfigError(
+            f"{what}_kwargs={dict(settings)!r} would do nothing: {what} is an object already. Omit them, or name a "
+            "'module:factory' that takes them."
         )
     made = _made_by(what, value, settings) if isinstance(value, str) else value
     if not all(hasattr(made, name) for name in attributes):

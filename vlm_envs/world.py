@@ -109,6 +109,12 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
     ) -> None:
         if render_mode is not None:
             require_choice("render_mode", render_mode, self.metadata["render_modes"])
+        lacking = [name for name in Task.__annotations__ if not hasattr(task, name)]
+        require(
+            not lacking,
+            f"{type(task).__module__}.{type(task).__name__} lacks {', '.join(lacking)}, which every task has. "
+            "vlm_envs.parts.Task describes them; docs/own-world.md shows an example.",
+        )
         self.dynamics, self.view, self.task = dynamics, view, task
         self.prompt_format = _chosen("prompt_format", prompt_format, task.formats, "grounding_worldmodeling")
         self.response_format = task.formats[self.prompt_format]
@@ -155,12 +161,12 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
                 f"Images of {self.task.name} would have {image_shape[0]} x {image_shape[1]} pixels; at most "
                 f"{MAX_SIDE_PX} a side. Ask for a smaller world or smaller images."
             )
-        self._image_shape = image_shape
         parts: dict[str, spaces.Space[Any]] = {"text": FreeText()}
         if self.system_prompt:
             parts["system"] = FreeText()
         if self.obs_mode != "text":
-            parts |= {"image": spaces.Box(0, 255, image_shape, np.uint8)} if image_shape else {"images": Pictures()}
+            one = None if image_shape is None else spaces.Box(0, 255, image_shape, np.uint8)
+            parts |= {"images": Pictures()} if one is None else {"image": one}
         self.observation_space = cast("spaces.Space[Observation]", spaces.Dict(parts))
 
     @property
@@ -357,12 +363,13 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
                 observation["image"] = require_image(self.view.image(self.state))
             else:
                 observation["images"] = tuple(map(require_image, several))
-            shape = observation["image"].shape if several is None else None
+            one = cast("spaces.Dict", self.observation_space).spaces.get("image")
+            shape, declared = (observation["image"].shape if several is None else None), one.shape if one else None
             require(
-                self.shows_several == (several is not None) and shape == self._image_shape,
+                shape == declared,
                 f"{type(self.view).__name__} draws images of the shape {shape}, but the constructor of "
-                f"{type(self).__name__} calls self.set_picture_shape({self._image_shape}); None stands for several "
-                f"images. Pass it {shape} if that is the shape of every observation, or change the view.",
+                f"{type(self).__name__} calls self.set_picture_shape({declared}); None stands for several images. Pass "
+                f"it {shape} if that is the shape of every observation, or change the view.",
             )
         return observation
 

@@ -20,7 +20,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -28,7 +28,7 @@ from typing import Any, Self, TypeVar
 import tenacity
 
 from agents.api.conversation import Completion, Message, TokenCounts, estimated_tokens, sendable
-from agents.api.endpoint_config import EndpointConfig
+from agents.api.endpoint_config import LONGEST_WAIT_S, EndpointConfig
 from agents.api.failures import (
     EndpointError,
     LimitError,
@@ -80,6 +80,8 @@ class ModelClient:
         self._requests = RateLimiter(config.requests_per_minute, self._clock)
         self._tokens = RateLimiter(config.tokens_per_minute, self._clock)
         self._retries = Retries(config, self._clock, self._stopping)
+        self._reported_s = float("-inf")
+        self._first = threading.Lock()
         self._slots = threading.BoundedSemaphore(config.max_parallel)
         self._meter = UsageMeter()
         self._endpoint = Endpoint(config)
@@ -202,7 +204,7 @@ class ModelClient:
         return reply if reply.tokens is None else replace(reply, tokens=sum(wasted, reply.tokens))
 
     def _attempt(self, request: Mapping[str, Any], wasted: list[TokenCounts]) -> Completion:
-        with self._slots:
+        with self._slots, self._alone_at_first():
             expected = self._expected_tokens()
             self._requests.acquire()
             self._tokens.acquire(expected)
@@ -224,16 +226,34 @@ class ModelClient:
             self._count(reply.tokens, expected)
         return reply
 
+    @contextmanager
+    def _alone_at_first(self) -> Iterator[None]:
+        """Starts requests one by one until a reply has shown how many tokens one takes, if tokens are limited."""
+        with ExitStack() as alone:
+            if self.config.tokens_per_minute is not None and not self._has_counts:
+                alone.enter_context(self._first)
+                if self._has_counts or self._stopping.is_set():
+                    alone.close()
+            yield
+
+    @property
+    def _has_counts(self) -> bool:
+        usage = self.usage
+        return usage.num_counted + usage.num_uncounted > 0
+
     def _expected_tokens(self) -> float:
         """Returns the tokens of an average reply so far, those that were sent for it included."""
         usage = self.usage
         return (usage.prompt_tokens + usage.completion_tokens) / max(1, usage.num_counted)
 
     def _report(self, state: tenacity.RetryCallState) -> None:
-        """Logs why an endpoint is waited for, once per request, where that may take minutes."""
-        if self.config.max_retry_s is not None and state.attempt_number == NUM_UNREPORTED:
-            error = state.outcome.exception() if state.outcome is not None else None
-            _LOG.warning("%s failed; retrying for up to %g s: %s", self.config.model, self.config.max_retry_s, error)
+        """Logs why an endpoint is waited for, at most once a minute, where that may take minutes."""
+        max_retry_s, now_s = self.config.max_retry_s, self._clock.now_s()
+        if max_retry_s is None or now_s - self._reported_s < LONGEST_WAIT_S or state.attempt_number < NUM_UNREPORTED:
+            return
+        self._reported_s = now_s
+        error = state.outcome.exception() if state.outcome is not None else None
+        _LOG.warning("%s failed; retrying for up to %g s: %s", self.config.model, max_retry_s, error)
 
     def _count(self, tokens: TokenCounts | None, expected_tokens: float) -> None:
         if tokens is None:

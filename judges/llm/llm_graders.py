@@ -130,7 +130,7 @@ class LLMConsistencyJudge:
 def _score_of(grade: float | Unavailable) -> JudgeScore:
     if isinstance(grade, Unavailable):
         return JudgeScore.unavailable(grade.reason)
-    return JudgeScore(value=grade, reason=f"graded {grade:g}")
+    return JudgeScore(value=float(grade), reason=f"graded {grade:g}")
 
 
 class LLMAnswerExtractor:

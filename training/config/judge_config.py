@@ -14,6 +14,7 @@ from judges.episode_rewards.episode_reward import EpisodeReward
 from judges.episode_rewards.judge_models import Model
 from judges.episode_rewards.reward_registry import EPISODE_REWARDS, episode_reward
 from judges.state_text.exact_judge import has_rules
+from judges.turn_rewards import RepetitionTerm
 from training.config.world_spec import WorldSpec
 from vlm_envs.cli.named_worlds import parse_settings
 from vlm_envs.errors import ConfigError
@@ -216,6 +217,8 @@ def judge_contradictions(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Ite
                     f"{chosen} has what {argument} pays for in it, and {spec.env_id} pays {amount} for it, too. Use "
                     f"{kwargs}.{argument.replace('_', '-')} 0."
                 )
+    if judge.repetition_penalty and judged:
+        yield from _unread_repetition(judge, worlds.index(judged[0]), judged)
     wanted = None if reward is None else reward.compares_with
     if wanted is not None and not any(spec.prompt_format == wanted for spec in worlds):
         yield (
@@ -223,6 +226,20 @@ def judge_contradictions(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Ite
             f"never be anything to compare with. Add one, such as --worlds.{len(worlds)}.env-id {worlds[0].env_id} "
             f"--worlds.{len(worlds)}.kwargs.prompt-format {wanted}."
         )
+
+
+def _unread_repetition(judge: JudgeConfig, first: int, judged: Sequence[WorldSpec]) -> Iterator[str]:
+    """Yields a repetition penalty that finds nothing to read in any judged world; `first` is the index of one."""
+    for spec in judged:
+        with spec.made() as world:
+            if not {*world.response_format.sections}.isdisjoint(RepetitionTerm.sections):
+                return
+    yield (
+        f"--judge.repetition-penalty is {judge.repetition_penalty}, but it reads "
+        f"{' and '.join(f'<{section}>' for section in RepetitionTerm.sections)}, and no format here has either: "
+        f"{' and '.join(dict.fromkeys(repr(spec.prompt_format) for spec in judged))}. Use --judge.repetition-penalty "
+        f"0, or --worlds.{first}.kwargs.prompt-format grounding, worldmodeling or grounding_worldmodeling."
+    )
 
 
 def _unknown_format(spec: WorldSpec, kwargs: str) -> list[str]:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -108,8 +109,21 @@ def run_of(saved: Mapping[str, Any]) -> RunConfig:
     settings: dict[str, Any] = saved.get("algorithm", {})
     if "class" in settings:
         saved = {**saved, "algorithm": rebuilt(algorithm_class(settings["class"]), settings)}
+    if saved.get("vllm", {}).get("process") == "own":
+        _warn_of_own_process()
+        saved = {**saved, "vllm": {**saved["vllm"], "process": "same"}}
     config: RunConfig = rebuilt(RunConfig, saved)
     return config
+
+
+@cache  # A command reads a configuration several times.
+def _warn_of_own_process() -> None:
+    if process_rank() == 0:
+        print(
+            "The run was started with --vllm.process own, which no longer exists: without --vllm.url, vLLM now runs in "
+            "the training process.",
+            file=sys.stderr,
+        )
 
 
 def saved_settings(directory: Path) -> dict[str, Any]:

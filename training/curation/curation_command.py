@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from agents.registry import entry_of
 from training.config.judge_config import JudgeConfig
 from training.config.saved_config import require_writable, unchecked
 from training.config.settings_without_effect import settings_without_effect, warning_of
+from training.config.world_spec import WorldSpec
 from training.curation.curation_config import CurateConfig
 from training.curation.curation_set import (
     QuestionBatch,
@@ -22,18 +24,22 @@ from training.curation.curation_set import (
     require_same_curation,
 )
 from training.pools.pool_command import require_pools
+from training.pools.pool_levels import chosen_levels
 from training.preflight import facts_of, how_to_plan
 from training.preflight_judges import check_verifier, require_answer_judge, require_made, unjudged_terms
 from training.run_options import asks_for_endpoint, endpoint_to_fill
 from training.world_options import read_world_options
 from vlm_envs.command_line import Program, parsed
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.records.json_lines import RunExistsError
 from vlm_envs.records.run_data import holds_run
+from vlm_envs.splits import split_seeds
 from vlm_envs.validation import field_name, fields_named, require
 
 CHECKPOINTS = ("hf", "vllm")
 """Kinds of experts that may be the model that is trained."""
+_NUM_COMPARED = 3
+"""Number of levels that show whether an argument of a world changes what is asked."""
 
 
 def curation_options(words: Sequence[str], program: Program, default: CurateConfig | None = None) -> CurateConfig:
@@ -66,9 +72,9 @@ def require_teachable(config: CurateConfig, *, expert_is_trained: bool | None = 
     Raises:
         RunExistsError: If there is one of this name.
         ConfigError: If the folder, a pool, a world, the device or a model is not available; if answers can only be
-            compared by a model and there is none; if the oracle is to teach a world without a planner; if another
-            curation has left a part of a data set there; or if trivial questions are to be left out and there are no
-            attempts of the base model.
+            compared by a model and there is none; if questions would be asked twice in the same way; if the oracle is
+            to teach a world without a planner; if another curation has left a part of a data set there; or if trivial
+            questions are to be left out and there are no attempts of the base model.
         FileNotFoundError: If a checkpoint is not there.
     """
     require_writable(Path(config.output) / config.name, config.output)
@@ -79,6 +85,7 @@ def require_teachable(config: CurateConfig, *, expert_is_trained: bool | None = 
     asked = questions(config)
     require_same_curation(config, asked)
     _require_enough_questions(config, asked)
+    _require_different_questions(config)
     _require_verifier(config)
     _require_expert(config)
     is_checkpoint = config.expert.partition(":")[0] in CHECKPOINTS
@@ -158,6 +165,35 @@ def _require_enough_questions(config: CurateConfig, asked: Sequence[QuestionBatc
             f"{field_name(config, 'num_kept')}: {num_kept} questions of {name} are to be kept, and its pool "
             f"{'' if spec.pool is None else spec.pool.file} has {len(of_world)}. Draw a larger pool, or keep fewer.",
         )
+
+
+def _require_different_questions(config: CurateConfig) -> None:
+    """Refuses arguments that choose what is drawn where a pool gives what is asked: they would change nothing."""
+    for one, other in itertools.combinations(config.specs, 2):
+        if one.pool is None or (one.env_id, one.pool) != (other.env_id, other.pool):
+            continue
+        levels = [level.level_id for level in chosen_levels(one.pool)[:_NUM_COMPARED]]
+        names = sorted(key for key in {*one.kwargs, *other.kwargs} if one.kwargs.get(key) != other.kwargs.get(key))
+        require(
+            _first_levels(one) == _first_levels(other) or _first_levels(one, levels) != _first_levels(other, levels),
+            f"{one.env_id} with {', '.join(f'{key}={other.kwargs.get(key)!r}' for key in names)} draws other "
+            f"questions, and those of the pool {one.pool.file} are given: each would be asked twice in the same way. "
+            f"Leave that out, or draw a pool with it: python -m training pool {one.env_id} --out FILE.",
+        )
+
+
+def _first_levels(spec: WorldSpec, level_ids: Sequence[str] | None = None) -> list[Any]:
+    """Returns the states of the levels that a world loads, or of the first that it draws; errors as their texts."""
+    found: list[Any] = []
+    with spec.made(split="train") as world:
+        for level in split_seeds("train", _NUM_COMPARED) if level_ids is None else level_ids:
+            try:
+                if level_ids is None:
+                    world.reset(seed=level)
+                found.append(world.dynamics.dump(world.state if level_ids is None else world.dynamics.load(level)))
+            except VLMEnvsError as error:
+                found.append(str(error))
+    return found
 
 
 def _require_verifier(config: CurateConfig) -> None:

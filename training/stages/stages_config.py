@@ -130,6 +130,11 @@ class StagesConfig:
             f"Stage {first.name!r} is the first, so there is no model before it to start from. Name a checkpoint: "
             f"{field_name(self, 'model')} DIR.",
         )
+        require(
+            first.starts_from == "latest",
+            f"Stage {first.name!r} is the first: there is none before it whose best model it could start from. Leave "
+            "starts_from out.",
+        )
         for before, stage in itertools.pairwise(trained):
             require(
                 _model_of(stage) in (None, "", STAGE_BEFORE),
@@ -183,6 +188,10 @@ class StagesConfig:
         for stage in self._trained:
             assert not isinstance(stage.run, CurateConfig)
             freezes = stage.run.memory.freeze_vision_tower
+            require(
+                stage.reference == "reset" or isinstance(stage.run, RunConfig),
+                f"Stage {stage.name!r} is supervised and is held to no reference. Leave its reference out.",
+            )
             if stage.reference == "kept" and isinstance(stage.run, RunConfig):
                 require(
                     moved_tower is None or not freezes,

@@ -18,9 +18,11 @@ from training.config.processes import print_on_main
 from training.config.resume import check_length, check_same_run, saved_config, saved_settings
 from training.config.run_config import RunConfig
 from training.config.saved_config import plain, require_writable
+from training.config.world_spec import WorldSpec
 from training.curation.curation_command import CHECKPOINTS, notes_on, require_teachable
 from training.curation.curation_config import CurateConfig
 from training.curation.curation_set import UNFINISHED, differences, has_batches
+from training.pools.pool_levels import chosen_levels
 from training.preflight import tried
 from training.preflight_judges import AskedEndpoint, endpoints_of, require_answers, without_judges
 from training.sft.sft_command import check_fine_tuning, check_same_fine_tuning, saved_fine_tuning
@@ -94,6 +96,7 @@ def checked_stages(config: StagesConfig, *, resume: bool) -> list[StageToRun]:
                     _require_length(run, directory)
                 require_listed(config, number)
                 ready = _checked(run, first_start, to_come, resume=is_begun, name=stage.name)
+                _print(stage.name, shared_samples(config, number))
             asked += endpoints_of(ready)
             is_resumed = is_begun and not stage.makes_data
             left.append(StageToRun(number=number, run=ready, resume=is_resumed))
@@ -259,3 +262,41 @@ def require_listed(config: StagesConfig, number: int) -> None:
                     f"{spec.env_id} of stage {stage.name!r} asks no samples with ids, so that a pool cannot leave out "
                     f"{DATA_OF}{stage.name}. Exclude a file of levels.",
                 )
+
+
+def shared_samples(config: StagesConfig, number: int) -> list[str]:
+    """Returns a line for each earlier curation whose samples a stage may train on, too: no pool keeps them apart."""
+    stage, lines = config.stages[number], []
+    for curation in config.stages[:number]:
+        if not isinstance(stage.run, RunConfig) or not isinstance(curation.run, CurateConfig):
+            continue
+        data = f"{DATA_OF}{curation.name}"
+        shared = {place: spec for place, spec in enumerate(stage.run.worlds) if _may_meet(spec, curation.run, data)}
+        if shared:
+            place, spec = next(iter(shared.items()))
+            option = f"{stage.option}.worlds.{place}.pool"
+            drawing = f"{option}.file {curation.name}.jsonl {option}.draw N "
+            lines.append(
+                f"world{'s' * (len(shared) > 1)} {', '.join(map(str, shared))} may train on samples that stage "
+                f"{curation.name!r} has curated: both read {spec.kwargs['dataset']} at "
+                f"{spec.kwargs['folder']}, and no pool keeps them apart. To leave out what is imitated: "
+                f"{'' if spec.pool is not None and spec.pool.draw else drawing}{option}.exclude {data}"
+            )
+    return lines
+
+
+def _may_meet(spec: WorldSpec, curation: CurateConfig, data: str) -> bool:
+    """Returns whether a world may train on samples of a curation, which pools exclude as `data`."""
+    own = _data_of(spec)
+    pools = [curated.pool for curated in curation.specs if own is not None and _data_of(curated) == own]
+    if spec.pool is not None and spec.pool.draw:
+        return bool(pools) and data not in spec.pool.exclude
+    if not pools or spec.pool is None or None in pools:
+        return bool(pools)
+    asked = {level.level_id for pool in pools if pool is not None for level in chosen_levels(pool)}
+    return any(level.level_id in asked for level in chosen_levels(spec.pool))
+
+
+def _data_of(spec: WorldSpec) -> tuple[str, Path] | None:
+    dataset, folder = spec.kwargs.get("dataset"), spec.kwargs.get("folder")
+    return None if None in (dataset, folder) else (str(dataset), Path(str(folder)).expanduser().resolve())

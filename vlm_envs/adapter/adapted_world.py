@@ -240,8 +240,10 @@ class AdaptedWorld(World[AdaptedState, Action]):
         needed = simulator.actions_to_success
         if most < needed:
             enough = max(needed, simulator.time_limit)
+            is_limit = simulator.succeeds_at_time_limit
+            shorter = f", or shorten the environment's episodes: max_episode_steps={most} in make" * is_limit
             notice(
-                f"Success in {env} may take {needed} actions, but an episode here has at most {most}. Set "
-                f"max_turns={math.ceil(enough / self.max_actions_per_turn)}, "
-                f"max_actions_per_turn={math.ceil(enough / self.max_turns)}, or max_episode_steps={most} in make."
+                f"Success in {env} {'may take' if is_limit else 'takes about'} {needed} actions, but an episode here "
+                f"has at most {most}. Set max_turns={math.ceil(enough / self.max_actions_per_turn)} or "
+                f"max_actions_per_turn={math.ceil(enough / self.max_turns)}{shorter}."
             )

@@ -186,6 +186,8 @@ def resolved(text: str) -> str:
             taken by a world with other settings.
     """
     source, is_file = source_of(text), is_toml(text)
+    if not is_file:
+        _require_no_settings(text)
     if source in FIXED:
         return FIXED[source]
     arguments: dict[str, Any] = {"env": text}
@@ -209,6 +211,23 @@ def resolved(text: str) -> str:
         _register(world_id, kwargs)
         SOURCES[world_id] = source
     return world_id
+
+
+def _require_no_settings(text: str) -> None:
+    """Refuses settings after the path of a file; boards split settings off before."""
+    found = re.match(r"(.+\.toml):(.*)", text, re.DOTALL | re.IGNORECASE)
+    if found is None:
+        return
+    file, setting = found.groups()
+    name, equals, value = setting.partition("=")
+    require(
+        bool(equals) and name.isidentifier(),
+        f"{ADAPT}:{text}: expected NAME=VALUE after {file}:, such as max_turns=5; got {setting!r}.",
+    )
+    raise ConfigError(
+        f"{ADAPT}:{text}: only boards take settings after the file. Use --set {setting}; for training, "
+        f"--worlds.0.kwargs.{name.replace('_', '-')} {value}."
+    )
 
 
 def source_of(text: str) -> str:
@@ -241,6 +260,9 @@ def _registration(name: str | None, arguments: Mapping[str, Any]) -> tuple[str, 
     known = [*keyword_parameters(gym.envs.registration.load_env_creator(ENTRY_POINT)), "name"]
     for key in kwargs:
         require(key in known, f"adapt has no argument {key!r}.{did_you_mean(key, known)} It takes {', '.join(known)}.")
+    for key in ("max_turns", "max_actions_per_turn"):
+        if key in kwargs:
+            require_positive(key, kwargs[key])
     chosen = described.env.rpartition(":")[2].replace("/", "-") if name is None else name
     require(
         isinstance(chosen, str) and _NAME.fullmatch(chosen) is not None,
@@ -251,9 +273,18 @@ def _registration(name: str | None, arguments: Mapping[str, Any]) -> tuple[str, 
 
 
 def _register(world_id: str, kwargs: Mapping[str, Any]) -> None:
+    """Registers a world; raises `ConfigError` if Gymnasium refuses its name because of another one."""
     # Gymnasium compares versions of adapted worlds, whose environments may all be wanted
     warnings.filterwarnings("ignore", rf".*environment {NAMESPACE}/\S+ is out of date")
-    register(world_id, ENTRY_POINT, **kwargs)
+    try:
+        register(world_id, ENTRY_POINT, **kwargs)
+    except gym.error.RegistrationError as error:
+        start = world_id.rpartition("-v")[0] or world_id
+        others = [other for other in gym.registry if other == start or other.rpartition("-v")[0] in (start, world_id)]
+        raise ConfigError(
+            f"{world_id} cannot be registered beside {', '.join(others)}: names with and without a version do not go "
+            "together. Choose another name."
+        ) from error
 
 
 def _is_registered(world_id: str, kwargs: Mapping[str, Any]) -> bool:
@@ -290,6 +321,11 @@ def require_env(env_id: str) -> str:
     Raises:
         ConfigError: If there is none, or its package is not installed.
     """
+    described = env_id.removeprefix(f"{ADAPT}:")
+    require(
+        described == env_id,
+        f"{env_id}: expected the id of a Gymnasium environment, without {ADAPT}: in front: {described!r}.",
+    )
     if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         for variable, value in HEADLESS.items():  # most are read when a library is imported
             os.environ.setdefault(variable, value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import sys
 import threading
 import traceback
@@ -60,10 +61,7 @@ class LiveEnv(gym.Wrapper[Any, Any, Any, Any]):
         self.num_changes += 1
         with _reported(self.env_id):
             result: Any = self.env.step(action)
-        require(
-            isinstance(result, tuple) and len(result) == 5 and isinstance(result[4], Mapping),
-            f"{self.env_id}: step() should return observation, reward, terminated, truncated, and a dict. {_WRAP}",
-        )
+        require(isinstance(result, tuple) and len(result) == 5 and isinstance(result[4], Mapping), _steps(self.env_id))
         observation, reward, terminated, truncated, info = result
         number = np.asarray(reward)
         require(
@@ -87,12 +85,14 @@ class LiveEnv(gym.Wrapper[Any, Any, Any, Any]):
             frame: Any = self.env.render()
             if not was_centered and _center_camera(self.env):  # the first image makes the camera
                 frame = self.env.render()
-        image = np.atleast_3d(frame)
+        is_array = isinstance(frame, np.ndarray)
+        is_image = is_array and frame.dtype == np.uint8 and frame.ndim in (2, 3) and frame.size > 0
         require(
-            image.dtype == np.uint8 and image.ndim == 3 and image.size > 0 and image.shape[2] in _CHANNELS,
+            is_image and (frame.ndim == 2 or frame.shape[2] in _CHANNELS),
             f"{self.env_id} draws no images: render() should return uint8[H, W, 3] with render_mode='rgb_array', but "
-            f"returned {type(frame).__name__} of {image.dtype}{list(np.shape(frame))}.",
+            f"returned {f'{frame.dtype}{list(frame.shape)}' if is_array else type(frame).__name__}.",
         )
+        image = np.atleast_3d(frame)
         if image.shape[2] == 1:
             image = np.repeat(image, 3, axis=2)
         return np.ascontiguousarray(image[..., :3])
@@ -141,9 +141,13 @@ def made(settings: AdapterSettings) -> LiveEnv:
 _WRAP = "Give it the interface of gymnasium.Env, or a wrapper that has it."
 
 
+def _steps(env_id: str) -> str:
+    return f"{env_id}: step() should return observation, reward, terminated, truncated, and a dict. {_WRAP}"
+
+
 @contextlib.contextmanager
 def _reported(env_id: str) -> Iterator[None]:
-    """Explains missing packages and methods, and drops what is printed; other errors are raised as they are."""
+    """Drops printed text and explains missing packages and methods with another interface; reraises other errors."""
     try:
         with quiet_stdout():
             yield
@@ -152,6 +156,16 @@ def _reported(env_id: str) -> Iterator[None]:
     except NotImplementedError as error:
         method = traceback.extract_tb(error.__traceback__)[-1].name
         raise ConfigError(f"{env_id} does not implement {method}() for render_mode='rgb_array'.") from error
+    except TypeError as error:
+        lacking = re.search(r"reset\(\) got an unexpected keyword argument '(seed|options)'", str(error))
+        if lacking is None:
+            raise
+        raise ConfigError(f"{env_id}: reset() has no argument {lacking[1]!r}. {_WRAP}") from error
+    except ValueError as error:
+        raised_by = [*traceback.walk_tb(error.__traceback__)][-1][0].f_globals.get("__name__", "")
+        if "values to unpack" not in str(error) or not raised_by.startswith("gymnasium.wrappers"):
+            raise
+        raise ConfigError(_steps(env_id)) from error
 
 
 def _line(error: BaseException) -> str:

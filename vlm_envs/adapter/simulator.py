@@ -24,7 +24,7 @@ from vlm_envs.adapter.live_env import LiveEnv, made
 from vlm_envs.errors import ConfigError, WorldContractError
 from vlm_envs.parts import View
 from vlm_envs.splits import SPLITS, split_of
-from vlm_envs.validation import require
+from vlm_envs.validation import did_you_mean, require
 
 NUM_EQUAL_PROBES = 16
 """Seeds whose first observations are compared; if all are equal, seeds change nothing visible."""
@@ -99,6 +99,7 @@ class Simulator(View[AdaptedState]):
         env = self.env
         self.known = known_of(type(env.unwrapped).__module__)
         self.texts = action_texts(env.action_space, settings.actions, _own_names(env) or self.known.actions)
+        self._require_hints()
         self._find_functions()
         self.start(0)
         self.image_shape = _scaled_shape(env.image().shape, settings.image_px)
@@ -145,10 +146,14 @@ class Simulator(View[AdaptedState]):
         return 0 if spec is None else spec.max_episode_steps or 0
 
     @property
+    def succeeds_at_time_limit(self) -> bool:
+        """Whether success may be decided only when the environment's time limit is reached."""
+        return self._rule <= 0 if isinstance(self._rule, int | float) else self._rule == "truncated"
+
+    @property
     def actions_to_success(self) -> int:
         """Number of actions that success may take; 0 where it is not known."""
-        at_time_limit = self._rule <= 0 if isinstance(self._rule, int | float) else self._rule == "truncated"
-        return self.time_limit if at_time_limit else self.known.num_actions
+        return self.time_limit if self.succeeds_at_time_limit else self.known.num_actions
 
     def start(self, seed: int) -> AdaptedState:
         """Returns the first state of a seed's episode."""
@@ -281,6 +286,16 @@ class Simulator(View[AdaptedState]):
         if allowed is not None:
             lines.append(f"Allowed actions: {self.texts.listed(allowed) or 'none'}.")
         return "\n".join(lines)
+
+    def _require_hints(self) -> None:
+        space = self.env.observation_space
+        entries = [*space.spaces] if isinstance(space, spaces.Dict) else ["observation"]
+        for key in self.settings.hint or ():
+            require(
+                key in entries,
+                f"hint: the observation of {self.settings.env} has no {key!r}.{did_you_mean(key, entries)} It has "
+                f"{', '.join(map(str, entries))}.",
+            )
 
     def _is_success(self, outcome: Outcome, info: Mapping[str, Any]) -> bool:
         rule = self._rule

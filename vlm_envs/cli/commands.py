@@ -16,22 +16,16 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Annotated
+from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
 from vlm_envs import __version__
 from vlm_envs.cli import gallery, play
-from vlm_envs.cli.named_worlds import Settings, describe, parse_settings
+from vlm_envs.cli.named_worlds import Settings, describe, make_world, parse_settings
 from vlm_envs.command_line import Commands, run_command
 from vlm_envs.errors import EngineUnavailableError
-from vlm_envs.registration import (
-    env_ids,
-    need_of,
-    packages_missing,
-    registered_name,
-    require_available,
-)
+from vlm_envs.registration import env_ids, need_of, packages_missing, registered_name
 from vlm_envs.requirements import install_command
 from vlm_envs.terminal_tables import table, wrapped
 from vlm_envs.validation import require
@@ -78,7 +72,7 @@ def run_check(options: CheckOptions) -> int:
 
     env_id = registered_name(options.env_id)
     under_test = WorldUnderTest(env_id=env_id, kwargs=parse_settings(options.settings))
-    require_available(env_id)
+    _require_engine(env_id, under_test.kwargs)
     verdicts: Counter[str] = Counter()
     first_with: dict[str, str] = {}
     with warnings.catch_warnings():
@@ -94,6 +88,20 @@ def run_check(options: CheckOptions) -> int:
     failed = f", {verdicts['fail']} failed" if verdicts["fail"] else ""
     print(f"{verdicts['pass']} checks passed, {verdicts['skip']} skipped{failed}")
     return 1 if failed else 0
+
+
+def _require_engine(env_id: str, kwargs: dict[str, Any]) -> None:
+    """Raises `EngineUnavailableError` if a world lacks its engine; the checks report all other errors."""
+    try:
+        world = make_world(env_id, **kwargs)
+        try:
+            world.reset(seed=0)
+        finally:
+            world.close()
+    except EngineUnavailableError:
+        raise
+    except (Exception, SystemExit):
+        return
 
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from vlm_envs.cli.named_worlds import describe, make_world
-from vlm_envs.errors import EngineUnavailableError
+from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.registration import env_ids, require_available
 from vlm_envs.world import World
 
@@ -62,7 +62,10 @@ class GalleryOptions:
 def run(options: GalleryOptions) -> None:
     """Saves one picture a world, all of them in one (`worlds.png`), and a page that shows them."""
     out = options.out
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--out must be a writable folder; got {str(out)!r}: {error.strerror}.") from error
     strips: list[Strip] = []
     for env_id in env_ids():
         try:

@@ -28,7 +28,7 @@ from vlm_envs.cli.terminal import (
     read_keys,
     wrapped,
 )
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, LevelError
 from vlm_envs.registration import creator_of
 from vlm_envs.validation import require_at_least
 
@@ -78,7 +78,7 @@ def run(options: PlayOptions) -> None:
     session = session_of(
         options.env_id,
         seed=options.seed,
-        level=None if options.level is None else options.level.read_text(encoding="utf-8"),
+        level=None if options.level is None else _read_level(options.level),
         obs_mode=options.obs_mode,
         **_size_argument(options.size, options.env_id),
         **parse_settings(options.settings),
@@ -190,6 +190,13 @@ def _play_in_browser(session: Session, keys: Mapping[str, str]) -> None:
 
     with contextlib.closing(PlayerPage()) as page, contextlib.suppress(KeyboardInterrupt):
         serve(session, lines(page), lambda: None)
+
+
+def _read_level(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LevelError(f"Cannot read the level file {str(path)!r}: {error}.") from error
 
 
 def _size_argument(size: int | None, env_id: str) -> dict[str, Any]:

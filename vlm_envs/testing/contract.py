@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,8 +11,9 @@ from vlm_envs.errors import WorldContractError
 from vlm_envs.registration import registered_name
 from vlm_envs.testing.checks import CHECKS
 from vlm_envs.testing.world_under_test import NotApplicableError, WorldUnderTest, described
-from vlm_envs.user_code import fault_in_module
+from vlm_envs.user_code import fault_in_world
 from vlm_envs.validation import require_choice
+from vlm_envs.world import World
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +83,21 @@ def run_checks(under_test: WorldUnderTest, *, skip: Collection[str] = ()) -> Ite
         except NotApplicableError as reason:
             yield replace(result, skipped=str(reason))
         except KeyboardInterrupt as interrupt:
-            raise KeyboardInterrupt(f"{result.name} was interrupted at {fault_in_module(interrupt)}") from interrupt
+            raise KeyboardInterrupt(f"{result.name} was interrupted{_location(interrupt)}") from interrupt
         except (Exception, SystemExit) as error:
             yield replace(result, failure=described(error), error=error)
         else:
             yield result
+
+
+def _location(interrupt: KeyboardInterrupt) -> str:
+    """Returns the split, the seed, and the line of the user's code that ran, as far as the traceback shows them."""
+    frames = [frame for frame, _ in traceback.walk_tb(interrupt.__traceback__)]
+    worlds = [value for frame in frames for value in [*frame.f_locals.values()] if isinstance(value, World)]
+    reached = vars(worlds[-1]) if worlds else {}
+    # Gymnasium's property `np_random_seed` would draw a seed where there is none
+    seed = reached.get("_np_random_seed")
+    parts = [f"split {reached['split']!r}"] if "split" in reached else []
+    parts += [f"seed {seed}"] if seed is not None else []
+    parts += filter(None, [fault_in_world(interrupt)])
+    return f": {', '.join(parts)}" if parts else ""

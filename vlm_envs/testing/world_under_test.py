@@ -24,7 +24,7 @@ from vlm_envs.registration import make, not_a_world
 from vlm_envs.responses.parsing import MAX_RESPONSE_CHARS, READINGS
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation
-from vlm_envs.user_code import fault_in_module
+from vlm_envs.user_code import fault_in_world
 from vlm_envs.world import World
 
 _AT_LIMIT: Any = object()
@@ -123,7 +123,7 @@ def described(error: Exception | SystemExit) -> str:
     """Returns what a check found, or where the world's own code failed."""
     if isinstance(error, WorldContractError):
         return str(error)
-    return fault_in_module(error) or f"{type(error).__name__}: {error}"
+    return fault_in_world(error) or f"{type(error).__name__}: {error}"
 
 
 def expect_error(expected: type[Exception], what: str, misuse: Callable[[], object]) -> None:

@@ -184,9 +184,8 @@ def reset_levels(levels: Any, num_envs: int) -> list[str | None]:
         return [None] * num_envs
     is_listed = isinstance(levels, list | tuple) and all(isinstance(level, str | None) for level in levels)
     if not is_listed or len(levels) != num_envs:
-        raise ConfigError(
-            f"options['levels'] must be {num_envs} level texts or None, one per world; got {levels!r:.200}."
-        )
+        got = f"{len(levels)} of them" if is_listed else repr(levels)
+        raise ConfigError(f"options['levels'] must be {num_envs} level texts or None, one per world; got {got:.200}.")
     return list(levels)
 
 
@@ -197,5 +196,6 @@ def acting_worlds(actions: Sequence[str | None], num_envs: int) -> Flags:
         ConfigError: If there is not one action per world.
     """
     if isinstance(actions, str) or len(actions) != num_envs:
-        raise ConfigError(f"step() takes {num_envs} responses, one per world; got {actions!r:.200}.")
+        got = "one string" if isinstance(actions, str) else f"{len(actions)} actions"
+        raise ConfigError(f"step() takes {num_envs} responses, one per world; got {got}.")
     return np.array([action is not None for action in actions], np.bool_)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from typing import Any
+from unittest.mock import Mock
 
 import gymnasium as gym
 import numpy as np
@@ -25,6 +26,7 @@ from vlm_envs.splits import SPLITS
 from vlm_envs.testing.contract import check_world, run_checks
 from vlm_envs.testing.world_under_test import Planner, WorldUnderTest
 from vlm_envs.world import World
+from vlm_envs.worlds.frozen_lake import FrozenLakeView
 
 
 class AnySplitDynamics(CorridorDynamics):
@@ -116,7 +118,14 @@ def test_every_level_drawn_must_fit_not_only_those_played_by_responses(register:
 def test_ctrl_c_names_the_clause_and_the_line_that_runs(register: Any, capsys: pytest.CaptureFixture[str]) -> None:
     env_id = register(functools.partial(build, EndlessSearchDynamics))
     assert main(["check", env_id]) == 130
-    assert re.search(r"splits_are_disjoint .*test_checked_levels.py, line \d+", capsys.readouterr().err)
+    expected = r"splits_are_disjoint .*split 'test', seed 1500000000, .*test_checked_levels.py, line \d+"
+    assert re.search(expected, capsys.readouterr().err)
+
+
+def test_ctrl_c_in_a_shipped_world_names_the_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FrozenLakeView, "image", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt, match=r" was interrupted: split 'train', seed \d+$"):
+        check_world("VLM/FrozenLake-v0")
 
 
 @pytest.mark.parametrize(
@@ -140,3 +149,10 @@ def test_one_image_is_not_several() -> None:
     world.set_picture_shape(None)
     with pytest.raises(ConfigError, match="several images"):
         world.reset(seed=0)
+
+
+@pytest.mark.parametrize("as_given", [list, np.array])
+def test_a_shape_may_be_any_sequence_of_three_numbers(as_given: Any) -> None:
+    world = World(CorridorDynamics(), CorridorView(), CorridorTask())
+    world.set_picture_shape(as_given((2, 80, 3)))
+    assert world.reset(seed=0)[0]["image"].shape == (2, 80, 3)

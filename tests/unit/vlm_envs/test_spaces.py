@@ -33,6 +33,11 @@ def test_length_limit_is_inclusive_and_counts_characters() -> None:
     assert "" in FreeText(1)
 
 
+def test_limits_are_attributes() -> None:
+    assert FreeText(3).max_length == 3
+    assert (Pictures(2, 50).max_pictures, Pictures(2, 50).max_side_px) == (2, 50)
+
+
 @pytest.mark.parametrize("max_length", [0, -1, 2.0, True, "9"])
 def test_bad_limit(max_length: object) -> None:
     with pytest.raises(ConfigError, match="max_length"):

@@ -23,6 +23,7 @@ from tests.unit.vlm_envs.corridor import (
     CorridorWorld,
 )
 from vlm_envs.errors import ConfigError, LevelError, SolverLimitError, WorldContractError
+from vlm_envs.parts import Task
 from vlm_envs.responses.parsing import ActionGrammar
 from vlm_envs.testing.checks import CHECKS, actions_are_read_back
 from vlm_envs.testing.contract import check_world, run_checks
@@ -365,6 +366,19 @@ def test_plans_that_look_first_need_not_be_the_shortest(register: Any) -> None:
         plans_are_shortest = False
 
     check_world(register(functools.partial(build, LookingDynamics)), skip=only("plans_are_shortest"))
+
+
+@pytest.mark.parametrize("name", ["name", "goal", "rules", "grammar", "representation_help"])
+def test_a_task_without_a_required_attribute_is_named_with_it(name: str) -> None:
+    class HeapTask(Task[CorridorState, int]):
+        reward_terms = CorridorTask.reward_terms
+        noop_terms = CorridorTask.noop_terms
+        best_return = CorridorTask.best_return
+
+    for other in {"name", "goal", "rules", "grammar", "representation_help"} - {name}:
+        setattr(HeapTask, other, getattr(CorridorTask, other))
+    with pytest.raises(ConfigError, match=f"HeapTask lacks {name}, "):
+        World(CorridorDynamics(), CorridorView(), HeapTask())
 
 
 def test_a_world_that_depends_on_the_hash_seed_fails(register: Any) -> None:

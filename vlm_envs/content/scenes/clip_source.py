@@ -18,7 +18,7 @@ from vlm_envs.content.scenes.asked import (
     question_names,
     templates_named,
 )
-from vlm_envs.content.scenes.clip_drawing import MAX_MOVERS, ClipLimits, try_clip
+from vlm_envs.content.scenes.clip_drawing import MAX_MOVERS, MAX_SIDE_PX, MIN_SIDE_PX, ClipLimits, try_clip
 from vlm_envs.content.scenes.clip_questions import CATEGORIES, TEMPLATES, ClipTemplate
 from vlm_envs.content.scenes.settings import SETTINGS
 from vlm_envs.content.scenes.videos import Clip, FrameImageRef
@@ -64,7 +64,7 @@ class ClipSource(DrawnSource[Clip]):
         settings: Iterable[str] = tuple(SETTINGS),
     ) -> None:
         self.limits = ClipLimits(
-            side_px=side_px,
+            side_px=bounded_range("side_px", side_px, MIN_SIDE_PX, MAX_SIDE_PX)[0],
             size_px=require_range("size_px", size_px),
             num_frames=require_range("num_frames", num_frames),
             num_movers=bounded_range("num_things", num_things, 1, MAX_MOVERS),

@@ -10,6 +10,7 @@ from agents.api.conversation import Message
 from agents.api.endpoint_config import EndpointConfig
 from agents.api.failures import one_line, retry_after_s
 from agents.api.retries import InterruptibleClock, RateLimiter
+from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.clocks import FakeClock
 from vlm_envs.errors import ConfigError
 
@@ -46,6 +47,25 @@ def test_without_a_limit_only_a_hold_makes_wait():
     limiter.hold(30.0)
     limiter.hold(10.0)
     assert starts_of(limiter, clock, 2) == [1030.0, 1030.0]
+
+
+@pytest.mark.parametrize("counted", [{"prompt_tokens": 900, "completion_tokens": 100}, None])
+def test_nothing_starts_beside_the_first_reply_whose_tokens_tell_what_one_takes(counted, endpoint, make_client, clock):
+    """Eight at once would have used a limit of six replies a minute at the start."""
+    client = make_client(tokens_per_minute=6000.0, max_parallel=8)
+    num_at_first = []
+
+    def first(handler):
+        endpoint.released.wait(0.3)  # Long enough for all eight to come, were they let
+        num_at_first.append(len(endpoint.requests))
+        fake.body_of({**fake.completion(fake.YES), "usage": counted})(handler)
+
+    endpoint.script.extend([fake.status(500), first])
+    endpoint.answer = lambda messages: fake.YES
+    start_s = clock.now_s()
+    assert client.map(lambda _: client.complete(QUESTION).text, range(8)) == [fake.YES] * 8
+    assert num_at_first == [2] and len(endpoint.requests) == 9
+    assert clock.now_s() - start_s >= (10.0 if counted else 0.0)
 
 
 def test_an_interrupted_clock_does_not_sleep():

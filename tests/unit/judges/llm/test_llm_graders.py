@@ -108,7 +108,8 @@ class TestAnswers:
 
     def test_the_binary_scale(self, endpoint, client):
         endpoint.answer = lambda messages: "<answer>YES</answer>"
-        assert LLMAnswerJudge(client, "binary")("How many?", "2", "two").value == 1.0
+        value = LLMAnswerJudge(client, "binary")("How many?", "2", "two").value
+        assert value == 1.0 and isinstance(value, float)
 
     def test_no_answer_is_wrong_without_a_question(self, endpoint, client):
         assert LLMAnswerJudge(client)("What?", "cat", " ").value == 0.0

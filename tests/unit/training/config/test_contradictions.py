@@ -77,6 +77,18 @@ REFUSED = [
     ({"eval_every": 1, "num_iterations": 0}, "--eval-every must be"),
     ({"eval_every": 5, "num_val_episodes": 0}, "use --eval-every 0"),
     *(
+        (
+            {"judge": replace(NO_JUDGE, repetition_penalty=0.1, **judge), "worlds": worlds},
+            "--judge.repetition-penalty is 0.1, but it reads <observation> and <prediction>, and no format here has "
+            f"either: {told}. Use --judge.repetition-penalty 0, or --worlds.0.kwargs.prompt-format grounding",
+        )
+        for judge, worlds, told in [
+            ({}, lake_of("free_think"), "'free_think'"),
+            ({}, lake_of("no_think", "free_think"), "'no_think' and 'free_think'"),
+            ({"method": "direct", "endpoint": ENDPOINT}, lake_of("free_think"), "'free_think'"),
+        ]
+    ),
+    *(
         ({"judge": paper(episode), "worlds": worlds}, said)
         for episode, worlds, said in [
             ("argos", asking("points"), "VLM/ZoomQA-v0 pays 1.0 for it, too"),

@@ -137,9 +137,9 @@ def test_it_is_saved_and_read_back(tmp_path):
     assert chosen.num_samples_of(chosen.specs[0]) == 2, "one half of three, rounded"
 
 
-def judging_pool(tmp_path: Path) -> PoolConfig:
+def judging_pool(tmp_path: Path, **kwargs) -> PoolConfig:
     """Draws a pool of pairs."""
-    world = WorldSpec(env_id="VLM/RewardJudging-v0", kwargs=PAIRS)
+    world = WorldSpec(env_id="VLM/RewardJudging-v0", kwargs={**PAIRS, **kwargs})
     directory, _ = make_data_set(curated(tmp_path, world, name="drawn"))
     return pool_of(tmp_path / "pool.jsonl", *sample_ids(directory))
 
@@ -157,6 +157,27 @@ def test_the_pairs_of_a_pool_are_judged_in_both_orders(tmp_path):
             == (other["turns"][0]["state"]["sample_id"])
         )
         assert one["turns"][0]["state"]["answers"] != other["turns"][0]["state"]["answers"]
+
+
+def test_settings_that_change_nothing_for_the_levels_of_a_pool_are_refused(tmp_path, capsys):
+    pool = judging_pool(tmp_path)
+    words = ["curate", "--env-id", "VLM/RewardJudging-v0", "--output", str(tmp_path / "out"), "--pool", pool.file]
+    words += ["--set", "tracks=instruction_following", "--episode-reward", "arm_accuracy"]
+    assert main([*words, "--again", "num_candidates=4"]) == 2
+    message = capsys.readouterr().err
+    assert "VLM/RewardJudging-v0 with num_candidates=4 draws other questions, and those of the pool" in message
+    assert "would be asked twice in the same way. Leave that out, or draw a pool with it" in message
+    assert not (tmp_path / "out").exists()
+    world = WorldSpec(env_id="VLM/RewardJudging-v0", kwargs=PAIRS, pool=pool)
+    _, result = make_data_set(curated(tmp_path, world, again=("max_turns=4",)))
+    assert result.total.num_kept == 6, "how they are judged is another matter"
+
+
+def test_a_pool_that_is_in_the_reverse_order_already_is_refused(tmp_path):
+    pool = judging_pool(tmp_path, reverse_order=True)
+    world = WorldSpec(env_id="VLM/RewardJudging-v0", kwargs=PAIRS, pool=pool)
+    with pytest.raises(ConfigError, match="with reverse_order=True draws other questions"):
+        make_data_set(curated(tmp_path, world, again=("reverse_order=True",)))
 
 
 @pytest.fixture

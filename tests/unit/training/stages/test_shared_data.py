@@ -1,4 +1,4 @@
-"""Reinforcement learning on data that an earlier stage curates, kept apart by a pool."""
+"""Reinforcement learning on data that an earlier stage curates: kept apart by a pool, or reported at the start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from training.config.world_spec import WorldSpec
 from training.curation.curation_config import CurateConfig
 from training.pools.pool_config import PoolConfig
 from training.stages.stages_config import Stage, StagesConfig
-from training.stages.stages_preflight import require_listed
+from training.stages.stages_preflight import checked_stages, require_listed, shared_samples
 from vlm_envs.errors import ConfigError
 
 JUDGING = "VLM/RewardJudging-v0"
@@ -46,6 +46,47 @@ def run_of(data: dict[str, Any], *worlds: WorldSpec, start: str = "start", **opt
 
 def world(data: dict[str, Any], pool: PoolConfig | None = None) -> WorldSpec:
     return WorldSpec(env_id=JUDGING, kwargs=data, pool=pool)
+
+
+def test_what_both_read_without_a_pool_is_reported_with_the_options_that_help(data):
+    config = run_of(data, world(data))
+    (line,) = shared_samples(config, 2)
+    assert "world 0 may train on samples that stage 'rollouts' has curated: both read pairs at" in line
+    assert "--stages.explore.worlds.0.pool.draw N --stages.explore.worlds.0.pool.exclude stage:rollouts" in line
+    (line,) = shared_samples(run_of(data, world(data, replace(APART, exclude=()))), 2)
+    assert "pool.draw" not in line and "--stages.explore.worlds.0.pool.exclude stage:rollouts" in line
+    assert shared_samples(config, 1) == [], "a fine-tuning plays nothing"
+
+
+def test_a_pool_that_leaves_out_what_is_kept_or_other_data_are_not_reported(data, tmp_path):
+    assert shared_samples(run_of(data, world(data, APART)), 2) == []
+    other = data | {"folder": str(tmp_path / "other")}
+    assert shared_samples(run_of(data, world(other)), 2) == []
+    assert shared_samples(run_of(data, WorldSpec(env_id=JUDGING, kwargs={"tracks": "instruction_following"})), 2) == []
+
+
+def test_files_of_levels_are_compared(data, tmp_path):
+    with WorldSpec(env_id=JUDGING, kwargs=data).made() as made:
+        ids = made.dynamics.source.ids("train")
+    pools = []
+    for name, part in (("asked", ids[:4]), ("trained", ids[4:8]), ("both", ids[3:8])):
+        (tmp_path / f"{name}.txt").write_text("\n".join(json.dumps({"id": each}) for each in part))
+        pools.append(PoolConfig(file=str(tmp_path / f"{name}.txt")))
+    asked, trained, both = pools
+    assert shared_samples(run_of(data, world(data, trained), asked=asked), 2) == []
+    assert shared_samples(run_of(data, world(data, both), asked=asked), 2)
+    apart = replace(both, exclude=(asked.file,))
+    assert shared_samples(run_of(data, world(data, apart), asked=asked), 2) == []
+    assert shared_samples(run_of(data, world(data, trained)), 2), "a curation without a pool may ask anything"
+
+
+def test_it_is_reported_before_the_first_stage_begins(data, tiny_directory, tmp_path, capsys):
+    here = {"start": str(tiny_directory), "output": str(tmp_path / "runs")}
+    short = data | {"prompt_format": "direct", "prompt_example": False, "obs_mode": "text"}
+    checked_stages(run_of(data, world(short), **here), resume=False)
+    assert "Stage 'explore': world 0 may train on samples that stage 'rollouts' has curated" in capsys.readouterr().out
+    checked_stages(run_of(data, world(short, APART), **here), resume=False)
+    assert "may train on" not in capsys.readouterr().out
 
 
 def test_what_a_stage_keeps_is_a_file_once_stages_are_resolved(data):

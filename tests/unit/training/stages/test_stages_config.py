@@ -45,6 +45,7 @@ FREE = {"ppo": PPOConfig(num_minibatches=1, kl_coef=0.0)}
         (lambda: stages(explored("a.b")), "must be of letters, digits"),
         (lambda: stages(Stage(name="sft", run=replace(TUNED, model=STAGE_BEFORE))), "no model before it.*model DIR"),
         (lambda: stages(explored(model=STAGE_BEFORE)), "no model before it.*model DIR"),
+        (lambda: stages(explored(starts_from="best")), "there is none before it whose best model"),
         (lambda: stages(SFT, explored(starts_from="best")), "keeps none.*--stages.sft.eval-every 10"),
         (lambda: stages(explored("a"), explored("b", starts_from="best")), "keeps none.*--stages.a.eval-every 10"),
         (lambda: stages(SFT, explored(reference="kept", ppo=HELD)), "first of reinforcement learning.*reference reset"),
@@ -52,6 +53,7 @@ FREE = {"ppo": PPOConfig(num_minibatches=1, kl_coef=0.0)}
             lambda: stages(explored("a"), explored("b", reference="kept", ppo=HELD, memory=FROZEN)),
             "'b' freezes the vision tower.*from before 'a'.*--stages.a.memory.freeze-vision-tower",
         ),
+        (lambda: stages(replace(SFT, reference="kept")), "supervised and is held to no reference"),
         (
             lambda: stages(explored("a"), explored("b", reference="kept", ppo=HELD, lora=LoRAConfig(rank=4))),
             "'b'.*another model than the one that --lora.rank 4 adapts",

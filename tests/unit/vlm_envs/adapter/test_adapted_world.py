@@ -301,11 +301,11 @@ def test_success_that_the_turns_do_not_allow_is_reported(monkeypatch, caplog):
 @pytest.mark.parametrize(
     ("env", "settings", "words"),
     [
-        ("Pendulum-v1", {}, "may take 200 actions, but an episode here has at most 100. Set max_turns=40,"),
+        ("Pendulum-v1", {}, "may take 200 actions, but an episode here has at most 100. Set max_turns=40 "),
         (
             "MountainCar-v0",
             {"max_turns": 10},
-            "may take 120 actions, but an episode here has at most 50. Set max_turns=40, max_actions_per_turn=20, or",
+            "takes about 120 actions, but an episode here has at most 50. Set max_turns=40 or max_actions_per_turn=20.",
         ),
         ("MountainCar-v0", {"max_turns": 24}, ""),
         ("MountainCar-v0", {"max_turns": 24, "max_steps": 90}, "at most 90"),

@@ -82,6 +82,7 @@ def test_a_file_may_change_but_not_take_the_name_of_another_world(tmp_path):
         (f'env = "{TALLY}"\nmake = 1', "make must be"),
         (f'env = "{TALLY}"\nmake = {{ render_mode = "human" }}', "must be 'rgb_array'"),
         (f'env = "{TALLY}"\nimage_px = 2', "image_px must be"),
+        (f'env = "{TALLY}"\nmax_turns = 0', "max_turns must be"),
         (f'env = "{TALLY}"\nname = "a b"', "name must consist"),
         (f'env = "{TALLY}"\nname = 1', "name must consist"),
         ('env = "Tests/Taly-v0"', "Did you mean 'Tests/Tally-v0'?"),
@@ -122,12 +123,21 @@ def test_ids_without_the_prefix_name_the_id_to_use(tmp_path, monkeypatch):
         registered_name("none.toml")
 
 
+@pytest.mark.parametrize("names", [("count", "count-v0"), ("count-v0", "count")])
+def test_names_that_differ_in_having_a_version_are_explained(names):
+    vlm_envs.adapt(TALLY, name=names[0])
+    with pytest.raises(ConfigError, match=rf"Adapted/{names[1]} cannot be registered beside Adapted/{names[0]}:"):
+        vlm_envs.adapt(TALLY, name=names[1], goal="Count.")
+
+
 @pytest.mark.parametrize(
     ("kwargs", "words"),
     [
         ({"name": "."}, "name must"),
         ({"name": ".."}, "name must"),
         ({"name": "x" * 300}, "name must"),
+        ({"max_turns": 0}, "max_turns must"),
+        ({"max_actions_per_turn": -1}, "max_actions_per_turn must"),
         ({"action_mode": "discrete"}, "no argument 'action_mode'"),
         ({"num_levels": 3}, "no argument 'num_levels'"),
     ],
@@ -145,13 +155,19 @@ def test_older_versions_are_made_without_a_warning(recwarn):
     assert not [warning for warning in recwarn if "out of date" in str(warning.message)]
 
 
-def test_the_ending_of_a_file_may_be_in_upper_case(tmp_path, monkeypatch):
+def test_ids_that_only_look_like_one_are_explained(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "Count.TOML").write_text(f'env = "{TALLY}"\nname = "upper"\n')
     assert registered_name("adapt:Count.TOML") == "Adapted/upper"
-    for wrong in ("adapt:", "adapt:Count.TOML:max_turns=3", f"adapt:adapt:{TALLY}"):
-        with pytest.raises(ConfigError):
-            registered_name(wrong)
+    with pytest.raises(ConfigError, match=r"expected NAME=VALUE after Count\.TOML:"):
+        registered_name("adapt:Count.TOML:max_turns")
+    with pytest.raises(ConfigError, match=r"--set max_turns=3\b.*--worlds\.0\.kwargs\.max-turns 3"):
+        registered_name("adapt:Count.TOML:max_turns=3")
+    with pytest.raises(ConfigError, match="env must be"):
+        registered_name("adapt:")
+    for make in (registered_name, vlm_envs.adapt):
+        with pytest.raises(ConfigError, match=f"without adapt: in front: '{TALLY}'"):
+            make(f"{'adapt:' * (1 + (make is registered_name))}{TALLY}")
 
 
 @pytest.mark.parametrize(
@@ -159,6 +175,7 @@ def test_the_ending_of_a_file_may_be_in_upper_case(tmp_path, monkeypatch):
     [
         ({"describe": "tests.unit.vlm_envs.adapter.tally:descibe"}, "Did you mean 'describe'?"),
         ({"plan": "no_such_module_here:plan"}, "no_such_module_here"),
+        ({"hint": ["misson"]}, "Did you mean 'mission'?"),
         ({"make": {"lsat": 3}}, "lsat"),
         ({"make": {"frame": "none"}}, "draws no images"),
         ({"make": {"frame": "float"}}, "float64"),

@@ -14,7 +14,7 @@ from vlm_envs.cli.commands import main
 from vlm_envs.cli.named_worlds import make_world, parse_settings
 from vlm_envs.cli.play import frame, serve
 from vlm_envs.cli.session import Session
-from vlm_envs.errors import ConfigError, LevelError, VLMEnvsError
+from vlm_envs.errors import ConfigError, EngineUnavailableError, LevelError, VLMEnvsError
 from vlm_envs.testing.contract import CheckResult, check_world
 
 CHECKOUT = Path(__file__).parents[4]
@@ -67,7 +67,7 @@ def test_unknown_id_suggests_the_meant_one_without_traceback(command):
         (["check", "CartPole"], "'adapt:CartPole-v1'"),
         (["play", "VLM/Sokoban-v0", "--set", "num_boxes"], "NAME=VALUE"),
         (["play", "VLM/Sokoban-v0", "--set", "nonsense=1"], "nonsense"),
-        (["play", "VLM/Sokoban-v0", "--level", "no/such/file"], "No such file or directory: 'no/such/file'"),
+        (["play", "VLM/Sokoban-v0", "--level", "no/such/file"], "Cannot read the level file 'no/such/file'"),
     ],
 )
 def test_wrong_calls_are_explained(arguments, said, capsys):
@@ -93,6 +93,15 @@ def test_a_module_that_does_not_import_is_told_with_file_and_line(command, sourc
     assert f"{module}:Own/World-v0: cannot import '{module}': " in told
     assert f"{tmp_path / module}.py, {said}" in told
     assert len(told.splitlines()) == 1
+
+
+def test_a_fault_in_an_installed_module_names_its_file_and_line(tmp_path, monkeypatch, capsys):
+    module = f"of_{tmp_path.name}"
+    (tmp_path / f"{module}.py").write_text("import os\nos.environ['NOPE']\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
+    assert main(["check", f"{module}:Own/World-v0"]) == 2
+    assert f"{tmp_path / module}.py, line 2: KeyError: 'NOPE'" in capsys.readouterr().err
 
 
 TOWERS = """\
@@ -210,6 +219,15 @@ def test_check_prints_each_result_as_it_comes(capsys, monkeypatch):
     assert main(["check", "VLM/FrozenLake-v0"]) == 1
     assert seen == ["pass  first: It is.\n", "fail  second: broken\n"]
     assert capsys.readouterr().out == "fail  third: fails as second does\n1 checks passed, 0 skipped, 2 failed\n"
+
+
+def test_check_reports_once_that_the_engine_of_a_setting_is_missing(capsys, monkeypatch):
+    def missing(*parts, **settings):
+        raise EngineUnavailableError("There is no Unity build.")
+
+    monkeypatch.setattr("vlm_envs.worlds.navigation.ai2thor_engine.make_ai2thor", missing)
+    assert main(["check", "VLM/Navigation-v0", "--set", "engine=ai2thor"]) == 2
+    assert capsys.readouterr() == ("", "error: There is no Unity build.\n")
 
 
 # --- play: lines ----------------------------------------------------------------------------------

@@ -425,6 +425,15 @@ def test_worlds_start_from_levels_of_their_own(workers: str) -> None:
         assert worlds.call("render") == (drawn[0], texts[0], texts[2])
 
 
+def test_errors_count_the_levels_and_responses_given() -> None:
+    with VectorWorld([lake] * 3) as worlds:
+        with pytest.raises(ConfigError, match="got 2 of them"):
+            worlds.reset(seed=0, options={"levels": [None, None]})
+        worlds.reset(seed=0)
+        with pytest.raises(ConfigError, match="got 2 actions"):
+            worlds.step(["", ""])
+
+
 @pytest.mark.parametrize("levels", ["P_\n_G", ["P_\n_G"], ["P_\n_G", 3, None], 7])
 def test_levels_that_are_not_one_a_world_are_refused(levels: object) -> None:
     with VectorWorld([lake] * 3) as worlds, pytest.raises(ConfigError, match=r"options\['levels'\] must be 3 level"):

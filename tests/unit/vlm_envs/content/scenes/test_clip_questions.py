@@ -189,6 +189,7 @@ def test_ids_of_nothing_are_refused(sample_id):
         ({"num_frames": (6, 999)}, "num_frames"),
         ({"num_things": 9}, "num_things must be a range within 1 to 8"),
         ({"side_px": 56}, "side_px must be a range within 64 to 896"),
+        ({"side_px": (64, 128)}, "size_px must be a range within 16 to 16"),
         ({"side_px": 112}, "size_px must be a range within 16 to 22"),
         ({"categories": ("order:sequence",), "num_things": 2}, "at least 6 frames for times and 2 things"),
         ({"categories": ("time",), "num_frames": 5}, "Questions of category time cannot be asked"),
