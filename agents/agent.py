@@ -51,7 +51,10 @@ class Response:
 
 
 class Agent(Protocol):
-    """Answers observations of several episodes that run side by side.
+    """Answers observations of several episodes that run side by side, all of them together.
+
+    An agent that answers each episode by itself, such as by an API, has `async def respond(row, observation)` instead,
+    which returns one `Response`; its `start(worlds)`, and `begin(row)` before each episode of a row, are optional.
 
     An agent may also have an `identity`, a dictionary of JSON types with whatever decides what it does besides its name
     and settings, such as a hash of its weights: boards keep a hash of it, and notice when it has changed.

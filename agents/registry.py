@@ -153,9 +153,12 @@ def _own(name: str, settings: dict[str, Any]) -> Agent:
         made: Agent = _factory(name)(**settings)
     except Exception as error:
         raise ConfigError(f"The agent {name!r} cannot be made: {fault_in_module(error) or error}") from error
-    if missing := [each for each in ("policy_version", "start", "respond") if not hasattr(made, each)]:
+    methods = {"start": ("worlds",), "respond": ("rows", "observations")}
+    if inspect.iscoroutinefunction(getattr(made, "respond", None)):
+        methods = {"respond": ("row", "observation")}
+    if missing := [each for each in ("policy_version", *methods) if not hasattr(made, each)]:
         raise ConfigError(f"The agent {name!r} has no {missing[0]}; see agents.agent.Agent for what an agent has.")
-    for method, needed in (("start", ("worlds",)), ("respond", ("rows", "observations"))):
+    for method, needed in methods.items():
         try:
             inspect.signature(getattr(made, method)).bind(*needed)
         except TypeError as error:

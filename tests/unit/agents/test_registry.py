@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from agents.agent import LearningAgent
+from agents.agent import LearningAgent, Response
 from agents.hf.sampling_config import SamplingConfig
 from agents.oracle import OracleAgent
 from agents.registry import AGENTS, AgentEntry, make_agent, make_learning_agent, require_agent, setting_names, usage
+from agents.rollout import rollout
 from tests.unit.episodes import play
+from training.config.world_spec import WorldSpec
 from vlm_envs import env_ids, make
 from vlm_envs.errors import ConfigError, EngineUnavailableError, VLMEnvsError
 from vlm_envs.responses.parsing import parse_response
@@ -161,3 +163,30 @@ def test_a_person_is_shown_what_is_asked_and_writes_actions_or_whole_responses(m
     (episode,) = play(make_agent("human"), [0])
     assert [turn.response_text for turn in episode.turns] == ["<answer>Up</answer>"] * 2
     assert episode.turns[0].observation["text"].splitlines()[0] in capsys.readouterr().out
+
+
+class AsyncWalker:
+    """The simplest agent: a version and an async method."""
+
+    policy_version = -1
+
+    def __init__(self, *, move: str = "Right"):
+        self._move = move
+
+    async def respond(self, row, observation):
+        return Response(text=f"<answer>{self._move}</answer>")
+
+
+class ForgotItsArguments(AsyncWalker):
+    async def respond(self, row):
+        return Response(text="")
+
+
+def test_an_agent_of_ones_own_may_be_one_async_method():
+    agent = make_agent(f"{__name__}:AsyncWalker", move="Down")
+    spec = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"prompt_format": "no_think"})
+    with spec.make_vector(2, split="train") as worlds:
+        played = rollout(agent, worlds, [1, 2], env_ids=[spec.env_id] * 2)
+    assert {turn.info["actions"] for each in played for turn in each.turns} == {("Down",)}
+    with pytest.raises(ConfigError, match=r"respond\(row, observation\)"):
+        make_agent(f"{__name__}:ForgotItsArguments")
