@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -181,7 +182,8 @@ def test_rollouts_run_where_an_event_loop_is_running():
     async def notebook_cell():
         return rollout(Walker(), corridors(9), [1], env_ids=["c"])
 
-    (played,) = asyncio.run(notebook_cell())
+    with ThreadPoolExecutor(1) as pool:  # a browser of another test may have a loop in this thread
+        (played,) = pool.submit(asyncio.run, notebook_cell()).result()
     assert played.turns
 
 
