@@ -7,6 +7,7 @@ alias_modules(
     {
         "agents.api.agent": "agents.api.api_agent",
         "agents.api.config": "agents.api.endpoint_config",
+        "agents.continuous_rollout": "agents.rollout",
         "agents.episodes": "agents.rollout",
         "agents.hf.agent": "agents.hf.hf_agent",
         "agents.hf.sampling": "agents.hf.sampling_config",
