@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import reprlib
 import threading
+from abc import ABC, abstractmethod
 from concurrent.futures import Future
 from typing import Any, ClassVar
 
@@ -16,97 +17,137 @@ from vlm_envs.vector.vector_world import JoinedWorlds, VectorWorld
 
 
 class Answering:
-    """Asks an agent whose responses are computed elsewhere, such as by an API: each is a future.
-
-    The agent has `async def respond(row, observation)`; `start(worlds)` and `begin(row)` are optional. Its coroutines
-    run in a thread of their own.
+    """Asks an agent for the responses of a rollout; either `FutureAnswering` or `RequestAnswering`.
 
     Args:
         agent: The agent.
-
-    Class attributes:
-        waits_for_all: Whether the agent answers once all episodes have asked, rather than whoever is there.
-        is_awaited: Whether `submit` returns a future; otherwise requests are added, and `step` answers them.
     """
-
-    waits_for_all: ClassVar[bool] = False
-    is_awaited: ClassVar[bool] = True
 
     def __init__(self, agent: Any) -> None:
         self.agent = agent
-        self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self, worlds: VectorWorld | JoinedWorlds) -> None:
         """Prepares for one episode per world."""
-        if hasattr(self.agent, "start"):
-            self.agent.start(worlds)
+        self.agent.start(worlds)
 
     def restart(self, worlds: VectorWorld | JoinedWorlds) -> None:
         """Prepares for episodes of the same rollout that could not be started with the others."""
 
     def begin(self, row: int) -> None:
         """Prepares for a new episode of a row."""
+
+    def close(self) -> None:
+        """Ends what asking has started."""
+
+
+class FutureAnswering(Answering, ABC):
+    """Asks an agent that answers each episode by itself, such as by an API."""
+
+    @abstractmethod
+    def submit(self, row: int, observation: Observation) -> Future[Response]:
+        """Returns the future response to a row's observation."""
+
+
+class RequestAnswering(Answering, ABC):
+    """Asks an agent that generates the responses of several episodes together.
+
+    Class attributes:
+        waits_for_all: Whether it answers only when every episode has asked.
+    """
+
+    waits_for_all: ClassVar[bool] = False
+
+    @abstractmethod
+    def add_request(self, row: int, observation: Observation) -> None:
+        """Requests the response to a row's observation."""
+
+    @abstractmethod
+    def step(self, *, are_worlds_busy: bool) -> dict[int, Response]:
+        """Returns the responses that are ready, by row; at least one after a limited number of calls.
+
+        Args:
+            are_worlds_busy: Whether further requests may follow without an answer to any of these.
+        """
+
+    @abstractmethod
+    def abort(self, row: int) -> None:
+        """Drops the request of a row, which does not come back."""
+
+
+class CoroutineAnswering(FutureAnswering):
+    """Asks an agent with `async def respond(row, observation)`; `start(worlds)` and `begin(row)` are optional.
+
+    Its coroutines run in the event loop of a thread that ends with the rollout.
+    """
+
+    def __init__(self, agent: Any) -> None:
+        super().__init__(agent)
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start(self, worlds: VectorWorld | JoinedWorlds) -> None:
+        """Calls the agent's `start`, if it has one."""
+        if hasattr(self.agent, "start"):
+            self.agent.start(worlds)
+
+    def begin(self, row: int) -> None:
+        """Calls the agent's `begin`, if it has one."""
         if hasattr(self.agent, "begin"):
             self.agent.begin(row)
 
     def submit(self, row: int, observation: Observation) -> Future[Response]:
-        """Returns the future response to a row's observation."""
+        """Starts the coroutine of a response."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._loop.run_forever, name="agent", daemon=True).start()
+            threading.Thread(target=_run_until_stopped, args=(self._loop,), name="agent", daemon=True).start()
         return asyncio.run_coroutine_threadsafe(self._respond(row, observation), self._loop)
 
     async def _respond(self, row: int, observation: Observation) -> Response:
         return _checked(self.agent, await self.agent.respond(row, observation))
 
-    def add_request(self, row: int, observation: Observation) -> None:
-        """Requests the response to a row's observation."""
-        raise NotImplementedError
-
-    def step(self, *, are_worlds_busy: bool) -> dict[int, Response]:
-        """Returns responses that are there, by row; at least one after a limited number of calls.
-
-        Args:
-            are_worlds_busy: Whether further requests may follow without an answer to any of these.
-        """
-        raise NotImplementedError
-
-    def abort(self, row: int) -> None:
-        """Drops the request of a row, which does not come back."""
-        raise NotImplementedError
-
     def close(self) -> None:
-        """Ends the thread of the agent's coroutines."""
+        """Cancels running coroutines and ends their thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
 
-class FutureAnswering(Answering):
-    """Asks an `AsyncAgent`, whose responses are futures of other threads."""
+def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.run_until_complete(_cancel_all())
+    loop.close()
+
+
+async def _cancel_all() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class ThreadAnswering(FutureAnswering):
+    """Asks an `AsyncAgent`, whose responses come from threads of its own."""
 
     def start(self, worlds: VectorWorld | JoinedWorlds) -> None:
         """Does nothing: `begin` prepares for each episode."""
 
+    def begin(self, row: int) -> None:
+        """Starts a new conversation of a row."""
+        self.agent.begin(row)
+
     def submit(self, row: int, observation: Observation) -> Future[Response]:
-        """Returns the future response to a row's observation."""
+        """Returns the agent's future."""
         future: Future[Response] = self.agent.submit(row, observation)
         return future
 
 
-class SteppedAnswering(Answering):
-    """Asks a `ContinuousAgent`, which generates a token of every request per step."""
-
-    is_awaited = False
+class SteppedAnswering(RequestAnswering):
+    """Asks a `ContinuousAgent`, which generates a token for every request per step."""
 
     def restart(self, worlds: VectorWorld | JoinedWorlds) -> None:
         """Has the agent repeat its last `start`, so that later rollouts stay what they would have been."""
         self.agent.restart(worlds)
 
-    def begin(self, row: int) -> None:
-        """Does nothing: `start` has opened a conversation for each row."""
-
     def add_request(self, row: int, observation: Observation) -> None:
-        """Passes a request on."""
+        """Adds a request to the agent's batch."""
         self.agent.add_request(row, observation)
 
     def step(self, *, are_worlds_busy: bool) -> dict[int, Response]:
@@ -115,22 +156,18 @@ class SteppedAnswering(Answering):
         return responses
 
     def abort(self, row: int) -> None:
-        """Drops a request."""
+        """Removes a request from the agent's batch."""
         self.agent.abort(row)
 
 
-class BatchAnswering(Answering):
+class BatchAnswering(RequestAnswering):
     """Asks an agent that answers all episodes together, once each of them has asked."""
 
     waits_for_all = True
-    is_awaited = False
 
     def __init__(self, agent: Agent) -> None:
         super().__init__(agent)
         self._observations: dict[int, Observation] = {}
-
-    def begin(self, row: int) -> None:
-        """Does nothing: `start` is called when all worlds have been reset."""
 
     def add_request(self, row: int, observation: Observation) -> None:
         """Collects a request."""
@@ -151,15 +188,21 @@ class BatchAnswering(Answering):
         self._observations.pop(row, None)
 
 
-def answering(agent: Any) -> Answering:
+def answering(agent: Any) -> FutureAnswering | RequestAnswering:
     """Returns the adapter for an agent."""
     if isinstance(agent, ContinuousAgent):
         return SteppedAnswering(agent)
     if isinstance(agent, AsyncAgent):
-        return FutureAnswering(agent)
+        return ThreadAnswering(agent)
     if inspect.iscoroutinefunction(getattr(agent, "respond", None)):
-        return Answering(agent)
+        return CoroutineAnswering(agent)
     return BatchAnswering(agent)
+
+
+def answers_in_batches(agent: Any) -> bool:
+    """Returns whether an agent answers only when every episode has asked."""
+    adapter = answering(agent)
+    return isinstance(adapter, RequestAnswering) and adapter.waits_for_all
 
 
 def _is_list(said: Any) -> bool:

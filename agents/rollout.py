@@ -1,10 +1,10 @@
 """The rollout loop, for training, evaluation, boards, curation, and play.
 
 Each episode is a coroutine: reset the world, then ask the agent and step the world in turn until the episode ends. The
-loop has the agent answer and the worlds step, and resumes each coroutine with what it waits for. Who waits for whom is
-decided by the agent's adapter (`agents.answering`): a batch agent answers once all episodes have asked, any other agent
-whoever is there. The loop resumes coroutines itself, without an event loop: it costs a microsecond per turn, and works
-where one is running, as in notebooks.
+loop has the agent answer and the worlds step, and resumes each coroutine with the result. The agent's adapter
+(`agents.answering`) decides when it answers: a batch agent when every episode has asked, any other agent immediately.
+The loop resumes coroutines itself. Tasks and futures of an event loop would cost more per turn than some worlds, and
+could not run in notebooks, which already run a loop.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from agents.agent import Agent, BoundedAgent, Response, make_turn
-from agents.answering import answering
+from agents.answering import FutureAnswering, answering, answers_in_batches
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.vector.running_episodes import Step
 from vlm_envs.vector.vector_world import JoinedWorlds, VectorWorld
@@ -144,7 +144,7 @@ def try_rollouts(agent: Agent, batches: Sequence[WorldBatch]) -> list[list[Traje
     Unless the agent answers in batches, all of them are played at once, so that no batch waits for the worlds of
     another. Tokens are the same as if they were played one after another.
     """
-    if len(batches) > 1 and answering(agent).waits_for_all:
+    if len(batches) > 1 and answers_in_batches(agent):
         return [played for batch in batches for played in try_rollouts(agent, [batch])]
     places = [(batch, row) for batch in batches for row in range(len(batch.seeds))]
 
@@ -184,7 +184,7 @@ def play_episodes(
         goes_on: Called before episodes start; once it returns False, only running episodes are finished.
     """
     requests = [EpisodeRequest(seed, env_id) for seed in seeds]
-    if not answering(agent).waits_for_all:
+    if not answers_in_batches(agent):
         yield from _Rollout(agent, worlds, requests, goes_on=goes_on).play()
         return
     for start in range(0, len(requests), worlds.num_envs):
@@ -258,6 +258,7 @@ class _Rollout:
         starts: Mapping[int, Step] | None = None,
     ) -> None:
         self._agent, self._worlds, self._answering = agent, worlds, answering(agent)
+        self._waits_for_all = answers_in_batches(agent)
         self._bounds = agent if isinstance(agent, BoundedAgent) else None
         self._on_turn, self._on_episode, self._goes_on, self._starts = on_turn, on_episode, goes_on, starts
         self._queue = deque(enumerate(requests))
@@ -283,7 +284,7 @@ class _Rollout:
 
     def play(self) -> Iterator[Played]:
         """Yields episodes as they end."""
-        if self._starts is None and self._answering.waits_for_all:
+        if self._starts is None and self._waits_for_all:
             self._starts = self._try_reset(dict(zip(range(self._worlds.num_envs), self._queue, strict=False)))
         elif self._starts is None:
             self._worlds.cancel()
@@ -310,7 +311,7 @@ class _Rollout:
         starts, self._starts = self._starts, None
         if self._not_started:
             begun, self._not_started = self._not_started, {}
-            if self._answering.is_awaited:
+            if isinstance(self._answering, FutureAnswering):
                 rows = sorted(range(self._worlds.num_envs), key=self._failed_resets.__contains__)
                 begun = dict(zip(rows, begun.values(), strict=False))
             self._failed_resets.clear()
@@ -409,7 +410,7 @@ class _Rollout:
 
     def _ask(self, row: int, observation: Observation) -> _Pause:
         """Requests a response, to be awaited."""
-        if self._answering.is_awaited:
+        if isinstance(self._answering, FutureAnswering):
             self._futures[self._answering.submit(row, observation)] = row
         else:
             self._answering.add_request(row, observation)
@@ -431,7 +432,7 @@ class _Rollout:
 
     def _exchange(self) -> None:
         """Has the agent answer and worlds step, and resumes those who waited for it."""
-        if self._asked:
+        if self._asked and not isinstance(self._answering, FutureAnswering):
             answers = self._answering.step(are_worlds_busy=bool(self._resetting or self._stepping))
             for row, response in answers.items():
                 self._asked.discard(row)
@@ -458,7 +459,7 @@ class _Rollout:
 
         Steps that arrive within a moment are taken together: their answers then share a forward pass.
         """
-        if self._asked and not self._answering.waits_for_all:
+        if self._asked and not self._waits_for_all:
             return self._worlds.recv(0.0)
         if self._futures:
             return self._worlds.recv(POLL_S)
@@ -482,7 +483,7 @@ class _Rollout:
             if row in resets or row in self._stepping:
                 self._stepping.discard(row)
                 self._resume(row, error if could_not_start else step)
-            elif row in self._asked:
+            elif row in self._asked and not isinstance(self._answering, FutureAnswering):
                 self._answering.abort(row)
                 self._asked.discard(row)
                 self._resume(row, error)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from agents.agent import Agent, Response
-from agents.answering import answering
+from agents.answering import FutureAnswering, answering
 from agents.blind_script import LazyAgent
 from agents.rollout import play_episodes
 from benchmarks.models.board.board import Board, EpisodeKey
@@ -426,7 +426,7 @@ class Interruptible:
     @classmethod
     def of(cls, agent: Agent, interrupted: threading.Event) -> Agent:
         """Returns an agent made interruptible; one that answers each episode by itself is interrupted by closing it."""
-        return agent if answering(agent).is_awaited else cls(agent, interrupted)
+        return agent if isinstance(answering(agent), FutureAnswering) else cls(agent, interrupted)
 
     @property
     def policy_version(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -17,6 +18,7 @@ from vlm_envs.trajectory import failure_of
 from vlm_envs.vector.vector_world import VectorWorld
 
 RIGHT = "<answer>Right</answer>"
+pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 
 
 class Script:
@@ -207,3 +209,25 @@ def test_only_running_episodes_are_finished_once_no_more_are_wanted():
     with corridors(1, 1) as worlds:
         played = list(play_episodes(Walker(), worlds, range(9), env_id="c", goes_on=lambda: next(wanted)))
     assert sorted(each.number for each in played) == [0, 1, 2]
+
+
+def test_the_end_of_a_rollout_cancels_running_coroutines_and_ends_their_thread():
+    cancelled = threading.Event()
+
+    class Waits(Walker):
+        async def respond(self, row, observation):
+            if row == 1:
+                raise RuntimeError("down")
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                cancelled.set()
+                raise
+
+    before = {*threading.enumerate()}
+    with pytest.raises(RuntimeError, match="down"):
+        rollout(Waits(), corridors(2, 2), [1, 2], env_ids=["a", "b"])
+    assert cancelled.wait(10)
+    for thread in {*threading.enumerate()} - before:
+        thread.join(10)
+        assert not thread.is_alive()
