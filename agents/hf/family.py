@@ -180,7 +180,7 @@ class ImageReader(ABC):
 
 
 _NO_MASK = torch.empty(1, 1, 0, 0)
-"""For attention that is told otherwise what each token sees: transformers takes four axes for a finished mask."""
+"""The attention mask of passes that mask in another way: transformers takes four axes for a finished mask."""
 
 
 class Family:

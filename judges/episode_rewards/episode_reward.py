@@ -191,7 +191,7 @@ class EachByItself:
 
     Args:
         reward_of: Of one episode.
-        judges: Whom it asks; None stands for nobody.
+        judges: The judges that it queries; None is skipped.
         is_asked_ahead: Whether it may ask them while other episodes are played. Then it is worked out once more, so not
             where that takes long by itself.
     """
