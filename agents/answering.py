@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from typing import Any, ClassVar
 
 from agents.agent import Agent, AsyncAgent, ContinuousAgent, Response
+from agents.event_loop import run_until_stopped
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation
 from vlm_envs.vector.vector_world import JoinedWorlds, VectorWorld
@@ -98,7 +99,7 @@ class CoroutineAnswering(FutureAnswering):
         """Starts the coroutine of a response."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            threading.Thread(target=_run_until_stopped, args=(self._loop,), name="agent", daemon=True).start()
+            threading.Thread(target=run_until_stopped, args=(self._loop,), name="agent", daemon=True).start()
         return asyncio.run_coroutine_threadsafe(self._respond(row, observation), self._loop)
 
     async def _respond(self, row: int, observation: Observation) -> Response:
@@ -108,19 +109,6 @@ class CoroutineAnswering(FutureAnswering):
         """Cancels running coroutines and ends their thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
-
-
-def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
-    loop.run_forever()
-    loop.run_until_complete(_cancel_all())
-    loop.close()
-
-
-async def _cancel_all() -> None:
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class ThreadAnswering(FutureAnswering):

@@ -7,7 +7,8 @@ alias_modules(
     {
         "judges.agentic": "judges.agentic_judge",
         "judges.agentic.judge": "judges.agentic_judge",
-        "judges.deferred": "judges.batched_judging",
+        "judges.batched_judging": "judges.asking",
+        "judges.deferred": "judges.asking",
         "judges.episode_rewards.clip_models": "judges.episode_rewards.exact_models",
         "judges.episode_rewards.mags_settings": "judges.episode_rewards.mags",
         "judges.episode_rewards.models": "judges.episode_rewards.judge_models",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
+from agents.event_loop import run_blocking
 from judges.agentic_judge import AgenticJudge, JudgingCase
-from judges.batched_judging import MapFn, one_by_one
+from judges.asking import gather
 from judges.calibration import Agreement
 from vlm_envs.content.judging.judging_cases import TRUE, request_of
 from vlm_envs.qa.sample import Sample
@@ -16,7 +16,7 @@ from vlm_envs.validation import require, require_positive
 
 
 def measure_verdicts(
-    judge: AgenticJudge, env_id: str, *, num_cases: int, seed: int = 0, map_fn: MapFn = one_by_one, **kwargs: Any
+    judge: AgenticJudge, env_id: str, *, num_cases: int, seed: int = 0, num_parallel: int = 1, **kwargs: Any
 ) -> Agreement:
     """Returns how well a judge's verdicts on single responses, some right and some with one flaw, agree with the truth.
 
@@ -25,7 +25,7 @@ def measure_verdicts(
         env_id: The world the cases come from; `VLM/RewardJudging-v0`.
         num_cases: Responses to judge, at least 1.
         seed: Index of the first test seed.
-        map_fn: How many cases are judged together; `ChatClient.map` for a model behind an endpoint.
+        num_parallel: Cases that are judged at a time.
         **kwargs: Arguments of the world, such as `tracks` or `dataset` with `folder`.
 
     Returns:
@@ -44,12 +44,10 @@ def measure_verdicts(
         require(seed < num_levels, f"The data set has {num_levels} rows to measure on; got seed={seed}.")
         num_cases = min(num_cases, num_levels - seed)
     seeds = list(split_seeds("test", num_cases, start=seed))
-    turn = threading.Lock()  # There is one world. Cases are not kept: their pictures may be large, and many.
 
-    def case_of(case_seed: int) -> Sample:
-        with turn:
-            world.reset(seed=case_seed)
-            case: Sample = world.state.sample
+    def case_of(case_seed: int) -> Sample:  # one world, and no case is kept: images may be large, and many
+        world.reset(seed=case_seed)
+        case: Sample = world.state.sample
         require(
             len(case.texts) == 1,
             f"A judge that uses tools is measured on single responses; {case.sample_id} has {len(case.texts)}. Take "
@@ -61,11 +59,11 @@ def measure_verdicts(
         for case_seed in seeds:
             case_of(case_seed)
 
-    def judged(case_seed: int) -> tuple[bool, bool | int | None]:
+    async def judged(case_seed: int) -> tuple[bool, bool | int | None]:
         case = case_of(case_seed)
-        return case.key.answers[0] == TRUE, judge.decide(judging_case(case)).verdict
+        return case.key.answers[0] == TRUE, (await judge.decide(judging_case(case))).verdict
 
-    found = map_fn(judged, seeds)
+    found = run_blocking(gather(map(judged, seeds), num_parallel=num_parallel))
     world.close()
     verdicts = [(is_right, bool(verdict)) for is_right, verdict in found if verdict is not None]
     return Agreement.of(verdicts, len(found) - len(verdicts))

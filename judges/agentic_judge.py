@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from agents.api.failures import Unavailable
+from judges.asking import QuestionClient, resolved
 from judges.scores import JudgeScore
 from vlm_envs.content.judging.judging_cases import judging_key, judging_question, response_name
 from vlm_envs.qa.qa_context import CallRecord
@@ -21,10 +23,6 @@ from vlm_envs.tools.pictures import ImageRef
 from vlm_envs.trajectory import Observation, observation_images, observation_words
 from vlm_envs.validation import require, require_positive
 from vlm_envs.worlds.reward_judging import RewardJudgingWorld
-
-if TYPE_CHECKING:
-    from agents.api.client import ChatClient
-
 
 MAX_ECHO_CHARS = 20_000
 """Of what the model said, so much stays in its conversation."""
@@ -100,7 +98,7 @@ class JudgingOutcome:
 
 
 class AgenticJudge:
-    """Judges responses by a model that may look closer, turn pages and check constraints. Safe for threads.
+    """Judges responses by a model that may look closer, turn pages and check constraints. Judges many at a time.
 
     Args:
         generate: The model.
@@ -111,11 +109,11 @@ class AgenticJudge:
         self._generate = generate
         self.config = config or AgenticConfig()
 
-    def __call__(self, question: str, truth: str, answer: str) -> JudgeScore:
+    async def __call__(self, question: str, truth: str, answer: str) -> JudgeScore:
         """Returns 1 or 0 for an answer against a known truth, or unavailable; an `AnswerJudge`."""
-        return self.score(f"{question}\nIt is known that the right answer is: {truth}", answer)
+        return await self.score(f"{question}\nIt is known that the right answer is: {truth}", answer)
 
-    def score(
+    async def score(
         self, question: str, response: str, *, pictures: Sequence[ImageRef] = (), document: Document | None = None
     ) -> JudgeScore:
         """Returns the score of one response.
@@ -133,15 +131,15 @@ class AgenticJudge:
         if not response.strip() or len(response) > MAX_RESPONSE_CHARS:
             return JudgeScore(value=0.0, reason="no response, or one that is too long to be read")
         case = JudgingCase(question=question, responses=(response,), pictures=tuple(pictures), document=document)
-        found = self.decide(case)
+        found = await self.decide(case)
         if found.verdict is None:
             return JudgeScore.unavailable(found.reason)
         return JudgeScore(value=float(found.verdict), reason=found.reason)
 
-    def decide(self, case: JudgingCase) -> JudgingOutcome:
+    async def decide(self, case: JudgingCase) -> JudgingOutcome:
         """Returns what the model decides on a case, and how it came to it. Nothing that the model says raises."""
         world = self._world(case)
-        observation, _ = world.reset()
+        observation, _ = await asyncio.to_thread(world.reset)
         utterances = [_said_by_world(observation)]
 
         def outcome(verdict: bool | int | None, reason: str) -> JudgingOutcome:
@@ -150,11 +148,12 @@ class AgenticJudge:
 
         is_over = False
         while not is_over:
-            reply = self._generate(tuple(utterances))
+            reply: str | Unavailable = await resolved(self._generate(tuple(utterances)))
             if isinstance(reply, Unavailable):
                 return outcome(None, reply.reason)
             said = world.turn_format.cut(reply)[:MAX_ECHO_CHARS]
-            observation, _, terminated, truncated, _ = world.step(reply)
+            # Its tools take longer than other requests on this event loop can wait
+            observation, _, terminated, truncated, _ = await asyncio.to_thread(world.step, reply)
             utterances += [Utterance(role="assistant", text=said), _said_by_world(observation)]
             is_over = terminated or truncated
         answer, calls = world.state.answer, world.state.calls
@@ -242,16 +241,17 @@ class Utterance:
     images: tuple[Pixels, ...] = ()
 
 
-Generate = Callable[[Sequence[Utterance]], str | Unavailable]
-"""Continues a conversation, which the world began and spoke in last. It is called from whatever thread judges."""
+Generate = Callable[[Sequence[Utterance]], str | Unavailable | Awaitable[str | Unavailable]]
+"""Continues a conversation, which the world began and spoke in last. May be `async`."""
 
 
-def chat_generate(client: ChatClient) -> Generate:
+def chat_generate(client: QuestionClient) -> Generate:
     """Returns what has a model behind an endpoint generate; its failures are `Unavailable`. Needs the extra `judge`."""
     from agents.api.conversation import Message, with_images
 
-    def generate(utterances: Sequence[Utterance]) -> str | Unavailable:
+    async def generate(utterances: Sequence[Utterance]) -> str | Unavailable:
         messages = [with_images([Message(role=each.role, parts=(each.text,))], each.images)[0] for each in utterances]
-        return client.ask(messages, str)
+        reply: str | Unavailable = await client.ask(messages, str)
+        return reply
 
     return generate

@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
-from judges.batched_judging import score_many
-from judges.scores import Judge
+from agents.event_loop import run_blocking
+from judges.asking import score_claims
+from judges.scores import Judge, JudgeScore
 from judges.state_text.exact_judge import ExactJudge, judged_name
 from judges.state_text_writers import FROZEN_LAKE, NAVIGATION, PRIMITIVE_SKILL, SOKOBAN, Section, Sight, Writer
 from vlm_envs.registration import make
@@ -208,7 +209,8 @@ def measure_agreement(examples: Sequence[Example], judge: Judge, *, threshold: f
         threshold: Least score of a text that the judge is said to call right, in (0, 1].
     """
     require(0.0 < threshold <= 1.0, f"threshold must be above 0 and at most 1, got {threshold}.")
-    scores = score_many(judge, [(example.text, example.state) for example in examples])
+    claims = [(example.text, example.state) for example in examples]
+    (scores,) = run_blocking(score_claims([(judge, claims)]))
     judged = [(example, score) for example, score in zip(examples, scores, strict=True) if score.available]
     verdicts = [(example.is_right, score.value >= threshold) for example, score in judged]
     by_kind = {kind: [score.value for example, score in judged if example.kind == kind] for kind in KINDS}
@@ -320,9 +322,17 @@ class ChanceBaseline:
         return extreme((*others, *self.by_sight.get(sight, ())), key=lambda scored: scored.score)
 
 
+class RuleJudge(Protocol):
+    """A judge that asks no model."""
+
+    def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
+        """Returns the score of a text."""
+        ...
+
+
 def chance_baseline(
     described: Iterable[DescribedState],
-    judge: Judge,
+    judge: RuleJudge,
     *,
     world: str,
     representation: Representation,
@@ -373,12 +383,12 @@ def chance_baseline(
     )
 
 
-def _mean_score(judge: Judge, texts: Iterable[str], states: Sequence[Mapping[str, Any]]) -> float:
+def _mean_score(judge: RuleJudge, texts: Iterable[str], states: Sequence[Mapping[str, Any]]) -> float:
     return fmean(judge.score(text, state).value for text, state in zip(texts, states, strict=False))
 
 
 def _scores_by_sight(
-    judge: Judge, states: Sequence[Mapping[str, Any]], section: Section, writers: Iterable[Writer]
+    judge: RuleJudge, states: Sequence[Mapping[str, Any]], section: Section, writers: Iterable[Writer]
 ) -> dict[Sight, list[Scored]]:
     scored: dict[Sight, list[Scored]] = {}
     for writer in writers:

@@ -239,7 +239,11 @@ def _measure_agentic(options: Calibrate, client: ChatClient) -> tuple[Agreement,
 
     judge = AgenticJudge(chat_generate(client))
     agreement = measure_verdicts(
-        judge, options.env_id, num_cases=options.num_states, seed=options.seed, map_fn=client.map
+        judge,
+        options.env_id,
+        num_cases=options.num_states,
+        seed=options.seed,
+        num_parallel=options.judge_endpoint.max_parallel,
     )
     title = f"{options.env_id}, {options.num_states} single responses, {options.judge_endpoint.model} with tools"
     return agreement, title

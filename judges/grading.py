@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Literal
 
+from judges.asking import gather, resolved
 from judges.scores import JudgeScore, on_rubric
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import RELATIVE_TOLERANCE, AnswerKey, normalise, read_answer, score_answer
@@ -40,8 +41,8 @@ AnswerScale = Literal["graded", "binary"]
 _ANY_ANSWER = ActionGrammar[str](parse=lambda text: text or None, separator="", expected="an answer")
 
 
-AnswerJudge = Callable[[str, str, str], JudgeScore]
-"""From question, truth, and answer to how far the two mean the same, from 0 to 1; or unavailable."""
+AnswerJudge = Callable[[str, str, str], JudgeScore | Awaitable[JudgeScore]]
+"""From question, truth, and answer to how far the two mean the same, from 0 to 1; or unavailable. May be `async`."""
 
 
 def extract_answer(text: str) -> str | None:
@@ -62,7 +63,7 @@ def extract_answer(text: str) -> str | None:
     return (found[1] if boxed is None else boxed).strip()
 
 
-def match_answer(
+async def match_answer(
     answer: str | None,
     key: AnswerKey,
     judge: AnswerJudge | None = None,
@@ -83,18 +84,28 @@ def match_answer(
     Raises:
         ConfigError: The key is semantic and there is no judge. No answer raises.
     """
+    score = match_by_rule(answer, key, relative_tolerance=relative_tolerance)
+    if answer is None or score is not None:
+        return score or _unasked("")
+    if judge is None:
+        raise ConfigError("A semantic answer key needs a judge; got None. Pass one, or use kind 'exact'.")
+    return await _asked(answer, key, judge, (0.0, 1.0))
+
+
+def match_by_rule(
+    answer: str | None, key: AnswerKey, *, relative_tolerance: float = RELATIVE_TOLERANCE
+) -> JudgeScore | None:
+    """Returns what `match_answer` returns without a judge; None where only a judge can compare."""
     said = read_answer(answer)
     if answer is None or said in ("", "refusal"):
         return _unasked(said)
     score = score_answer(answer, key, relative_tolerance=relative_tolerance)
     if key.kind == "semantic" and score == 0.0:
-        if judge is None:
-            raise ConfigError("A semantic answer key needs a judge; got None. Pass one, or use kind 'exact'.")
-        return _asked(answer, key, judge, (0.0, 1.0))
+        return None
     return JudgeScore(value=score, reason={1.0: "right", 0.0: "wrong"}.get(score, f"similar by {score:.2f}"))
 
 
-def grade_answer(answer: str | None, key: AnswerKey, judge: AnswerJudge) -> JudgeScore:
+async def grade_answer(answer: str | None, key: AnswerKey, judge: AnswerJudge) -> JudgeScore:
     """Returns a judge's grade of an answer, in quarters: the GPT score of Mags-RL, appendix A.2.
 
     Args:
@@ -108,7 +119,7 @@ def grade_answer(answer: str | None, key: AnswerKey, judge: AnswerJudge) -> Judg
     said = read_answer(answer)
     if answer is None or said in ("", "refusal"):
         return _unasked(said)
-    return _asked(answer, key, judge, GRADES)
+    return await _asked(answer, key, judge, GRADES)
 
 
 def question_with_options(key: AnswerKey) -> str:
@@ -132,9 +143,11 @@ def _unasked(said: str) -> JudgeScore:
     return JudgeScore(value=0.0, reason="refused" if said else "no answer, or one that is too long")
 
 
-def _asked(answer: str, key: AnswerKey, judge: AnswerJudge, grades: Collection[float]) -> JudgeScore:
+async def _asked(answer: str, key: AnswerKey, judge: AnswerJudge, grades: Collection[float]) -> JudgeScore:
     """Returns the best score over the accepted answers; unavailable where a missing one could be better."""
-    scores = [on_rubric(judge(key.question, truth, readings(answer)[-1]), grades) for truth in key.answers]
+    said = readings(answer)[-1]
+    graded = await gather(resolved(judge(key.question, truth, said)) for truth in key.answers)
+    scores = [on_rubric(score, grades) for score in graded]
     there = [score for score in scores if score.available]
     best = max(there, key=lambda score: score.value, default=scores[0])
     if len(there) < len(scores) and best.value != 1.0:

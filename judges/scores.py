@@ -9,7 +9,7 @@ generation - and never a transcript. No tag may open in one piece and close in t
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -51,8 +51,11 @@ class JudgeScore:
 class Judge(Protocol):
     """Scores one text against the state that it describes or predicts."""
 
-    def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
-        """Returns the score of `text` against the typed state dict `state`; unavailable is a result, no exception."""
+    def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore | Awaitable[JudgeScore]:
+        """Returns the score of `text` against the typed state dict `state`; may be `async`.
+
+        A judge that cannot answer returns `JudgeScore.unavailable`.
+        """
         ...
 
 

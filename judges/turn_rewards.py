@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from judges.batched_judging import TextAndState, score_together
+from judges.asking import TextAndState, score_claims
 from judges.repetition_penalty import RepetitionConfig, RepetitionPenalty
 from judges.scores import Judge, JudgeScore
 from judges.state_text.exact_judge import ExactJudge, has_rules
@@ -175,7 +175,7 @@ def exact_judge(env_id: str, representation: Representation) -> Judge:
     return ExactJudge(env_id, representation)
 
 
-def shape(
+async def shape(
     trajectories: Sequence[Trajectory],
     terms: Sequence[RewardTerm],
     judge_for: JudgeFor | Mapping[Section, JudgeFor] = exact_judge,
@@ -200,9 +200,8 @@ def shape(
         f"Reward terms need distinct names, got {names}. Rename one with its `name` argument.",
     )
     turns = [ScoredTurn(turn=turn, env_id=each.env_id) for each in trajectories for turn in each.turns]
-    # Judges of one model ask about all texts at once.
     asked = claims_by_judge(turns, sections_of(terms), judge_for)
-    judged = score_together([(judge, [claim for _, _, claim in claims]) for judge, claims in asked])
+    judged = await score_claims([(judge, [claim for _, _, claim in claims]) for judge, claims in asked])
     scores: list[dict[Section, JudgeScore]] = [{} for _ in turns]
     for (_, claims), column in zip(asked, judged, strict=True):
         for (index, section, _), score in zip(claims, column, strict=True):

@@ -14,6 +14,7 @@ equally good ones. Whatever cannot be read as an entry counts as absent and is r
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import logging
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -39,6 +41,7 @@ from agents.api.failures import (
 )
 from agents.api.prices import PriceTable, Usage, UsageMeter
 from agents.api.retries import Clock, InterruptibleClock, RateLimiter, Retries, Silence
+from agents.api.transport import LoopThread
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import replace_file
 
@@ -288,8 +291,28 @@ class ChatClient(ModelClient):
         super().__init__(config, clock=clock)
         self._cache = None if config.cache_dir is None else ReplyCache(config.cache_dir)
         self._silence = Silence(self._clock)
+        self._loop = None
+        self._executor = ThreadPoolExecutor(config.max_parallel)
 
-    def ask(
+    async def ask(
+        self,
+        messages: Sequence[Message],
+        read: Callable[[str], _Verdict],
+        *,
+        temperature: float | None = None,
+        sample: int = 0,
+    ) -> _Verdict | Unavailable:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._executor, partial(self.ask_now, messages, read, temperature=temperature, sample=sample)
+        )
+
+    def begin(self, coroutine):
+        if self._loop is None:
+            self._loop = LoopThread("client")
+        return self._loop.submit(coroutine)
+
+    def ask_now(
         self,
         messages: Sequence[Message],
         read: Callable[[str], _Verdict],

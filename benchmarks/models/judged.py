@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from agents.api.endpoint_config import COMPATIBLE, PROVIDERS, EndpointConfig
+from agents.event_loop import run_blocking
 from benchmarks.models.measures.measures import GRADED, ZOOM_NEED
 from benchmarks.models.measures.perception_gaps import with_interval
-from judges.batched_judging import score_together
+from judges.asking import gather, score_claims
 from judges.episode_rewards.argos import spatial_score
 from judges.episode_rewards.episode_reading import (
     final_state,
@@ -116,7 +116,7 @@ def judge_episodes(
     for judge, claims in claims_by_judge(scored, tuple(_NAME_OF), judge_for):
         places = [(turns[index][0], (turns[index][1], section), text) for index, section, text in claims]
         asked.append((judge, [each for each in places if each[1] not in before[each[0]].final]))
-    verdicts = score_together([(judge, [text for _, _, text in places]) for judge, places in asked])
+    verdicts = run_blocking(score_claims([(judge, [text for _, _, text in places]) for judge, places in asked]))
     said: list[dict[Place, JudgeScore]] = [{} for _ in episodes]
     for (_, places), column in zip(asked, verdicts, strict=True):
         for (number, place, _), score in zip(places, column, strict=True):
@@ -203,10 +203,6 @@ def _mean(values: Sequence[float]) -> float | None:
     return float(fmean(values)) if values else None
 
 
-_AT_ONCE = 8
-"""Episodes that are graded side by side; a client has a limit of its own."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Graders:
     """Who is asked; what is None is left out.
@@ -217,9 +213,9 @@ class Graders:
         zoom_need: Says of a question and its pictures, from 1 to 10, how much has to be magnified; asked once each.
     """
 
-    extract: Callable[[str, str], str | None] | None = None
+    extract: Callable[[str, str], Awaitable[str | None]] | None = None
     grade: AnswerJudge | None = None
-    zoom_need: Callable[[str, Sequence[npt.NDArray[np.uint8]]], int | None] | None = None
+    zoom_need: Callable[[str, Sequence[npt.NDArray[np.uint8]]], Awaitable[int | None]] | None = None
     _needs: dict[str, int | None] = field(default_factory=dict, init=False, repr=False)
 
     def measures(
@@ -239,37 +235,41 @@ class Graders:
         before = earlier or [EarlierScores() for _ in episodes]
         questions = [(each, known.final) for each, known in zip(episodes, before, strict=True)]
         asked = {query_id(each): each for each, known in questions if self._asks(each, known, ZOOM_NEED)}
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            new = [name for name in asked if name not in self._needs]
-            self._needs.update(zip(new, pool.map(lambda name: self._need(asked[name]), new), strict=True))
-            return list(pool.map(lambda question: self._of(*question), questions))
+        return run_blocking(self._measured(asked, questions))
+
+    async def _measured(
+        self, asked: Mapping[str, Trajectory], questions: Sequence[tuple[Trajectory, Set[Place]]]
+    ) -> list[dict[str, float | None]]:
+        new = [name for name in asked if name not in self._needs]
+        self._needs.update(zip(new, await gather(self._need(asked[name]) for name in new), strict=True))
+        return await gather(itertools.starmap(self._of, questions))
 
     def _asks(self, episode: Trajectory, known: Set[Place], name: str) -> bool:
         grader = self.grade if name == GRADED else self.zoom_need
         return grader is not None and (None, name) not in known and "sample_id" in final_state(episode)
 
-    def _of(self, episode: Trajectory, known: Set[Place]) -> dict[str, float | None]:
+    async def _of(self, episode: Trajectory, known: Set[Place]) -> dict[str, float | None]:
         found: dict[str, float | None] = {}
         if self._asks(episode, known, GRADED):
-            found[GRADED] = self._grade(episode)
+            found[GRADED] = await self._grade(episode)
         if self._asks(episode, known, ZOOM_NEED):
             need = self._needs[query_id(episode)]
             found[ZOOM_NEED] = None if need is None else need / 10
         return found
 
-    def _need(self, episode: Trajectory) -> int | None:
+    async def _need(self, episode: Trajectory) -> int | None:
         assert self.zoom_need is not None
-        return self.zoom_need(key_of(episode).question, shown_images(episode))
+        return await self.zoom_need(key_of(episode).question, shown_images(episode))
 
-    def _grade(self, episode: Trajectory) -> float | None:
+    async def _grade(self, episode: Trajectory) -> float | None:
         assert self.grade is not None
         key, said = key_of(episode), own_pieces(episode)[-1]
         answer = extract_answer(said) or last_boxed(without_thoughts(said))
         if answer is None and self.extract is not None:
-            answer = self.extract(question_with_options(key), said)
+            answer = await self.extract(question_with_options(key), said)
             if answer is None:
                 return None
-        score = grade_answer(answer, in_words(key), self.grade)
+        score = await grade_answer(answer, in_words(key), self.grade)
         return score.value if score.available else None
 
 

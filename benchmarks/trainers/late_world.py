@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import itertools
+import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import gymnasium as gym
@@ -68,32 +68,24 @@ gym.register(LATE_LAKE_ID, entry_point=f"{__name__}:LateLake")
 LATE_JUDGE = "late_judge"
 
 
-class LateJudge(EachByItself):
-    """Rewards each episode after a time, several at once, as a model behind an endpoint does.
+def late_judge(answer_ms: float, num_parallel: int) -> EachByItself:
+    """Returns a judge that takes a while per episode, and judges several at a time, like a model behind an endpoint."""
+    slots, numbers = threading.BoundedSemaphore(num_parallel), itertools.count()
 
-    Args:
-        answer_ms: How long one takes.
-        num_parallel: How many are asked about at a time.
-    """
+    async def rewarded(episode: Trajectory) -> Reward:
+        score = share_of(f"episode {next(numbers)}")
+        if answer_ms:
+            await asyncio.to_thread(answered)
+        return Reward(terms={"score": score})
 
-    def __init__(self, answer_ms: float, num_parallel: int) -> None:
-        super().__init__(self._rewarded)
-        self._answer_s, self._num_parallel = answer_ms / 1000, num_parallel
-        self._numbers = itertools.count()
+    def answered() -> None:
+        with slots:
+            time.sleep(answer_ms / 1000)
 
-    def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
-        """Returns the reward of each episode, in order."""
-        if not self._answer_s:
-            return super().__call__(episodes)
-        with ThreadPoolExecutor(self._num_parallel) as pool:
-            return list(pool.map(self._rewarded, episodes))
-
-    def _rewarded(self, episode: Trajectory) -> Reward:
-        time.sleep(self._answer_s)
-        return Reward(terms={"score": share_of(f"episode {next(self._numbers)}")})
+    return EachByItself(rewarded)
 
 
 def register_judge(answer_ms: float, num_parallel: int) -> str:
     """Makes the judge known to runs of this process; returns its name."""
-    register(EpisodeReward(name=LATE_JUDGE, build=lambda models: LateJudge(answer_ms, num_parallel)))
+    register(EpisodeReward(name=LATE_JUDGE, build=lambda models: late_judge(answer_ms, num_parallel)))
     return LATE_JUDGE

@@ -26,6 +26,7 @@ Source: Argos, section 3.1, equations 1-9. Choices and deviations:
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -35,9 +36,9 @@ from statistics import fmean
 from typing import cast
 
 from agents.api.failures import Unavailable
-from judges.batched_judging import Deferred
+from judges.asking import BatchedModel, resolved
 from judges.episode_rewards.episode_reading import final_state, key_of, own_pieces, point_extent
-from judges.episode_rewards.episode_reward import EachByItself, EpisodeJudge, EpisodeReward, RewardSettings
+from judges.episode_rewards.episode_reward import EachByItself, EpisodeJudge, EpisodeReward, RewardOf, RewardSettings
 from judges.episode_rewards.exact_models import exact_descriptions, exact_masks, is_generated, seen_masks
 from judges.episode_rewards.judge_models import (
     ArgosModels,
@@ -48,7 +49,7 @@ from judges.episode_rewards.judge_models import (
     MaskModel,
     Model,
 )
-from judges.grading import match_answer, question_with_options
+from judges.grading import AnswerJudge, match_answer, question_with_options
 from judges.grounding import GroundedResponse, Moment, Segment, WrittenPoint, read_response
 from judges.scores import Reward
 from vlm_envs.responses.answers import RELATIVE_TOLERANCE, AnswerKey
@@ -208,7 +209,7 @@ def gated_mean(
     return Reward(terms={name: weights[name] * value / total for name, value in raw.items()}, raw=raw)
 
 
-def argos_reward(
+async def argos_reward(
     text: str,
     key: AnswerKey,
     models: ArgosModels,
@@ -232,28 +233,31 @@ def argos_reward(
     Source: Argos, section 3.1.
     """
     response = read_response(text)
-    accuracy = match_answer(response.answer, key, models.answer, relative_tolerance=settings.relative_tolerance)
+    accuracy = await match_answer(response.answer, key, models.answer, relative_tolerance=settings.relative_tolerance)
     if not accuracy.available:
         return Reward.unavailable(accuracy.reason)
     if accuracy.value < settings.threshold:
         return gated_mean(accuracy.value, None, None, settings)
     reasoning = None
     if models.likelihood is not None and settings.reasoning_weight:
-        log_probs = models.likelihood(question_with_options(key), response.reasoning, response.answer or "")
+        log_probs = await resolved(
+            models.likelihood(question_with_options(key), response.reasoning, response.answer or "")
+        )
         reasoning = None if log_probs is None else reasoning_quality(log_probs)
         if reasoning is None:
             return Reward.unavailable("the likelihood model gave no log-probabilities")
-    mask = None if models.mask is None or not settings.grounding_weight else _asked(response.points, models.mask)
+    mask = None if models.mask is None or not settings.grounding_weight else await _asked(response.points, models.mask)
     if isinstance(mask, Unavailable):
         return Reward.unavailable(mask.reason)
     grounding = _grounding(response, mask, models.description, settings, extent)
     return gated_mean(accuracy.value, grounding, reasoning, settings)
 
 
-def _asked(points: Iterable[WrittenPoint], model: AskedMaskModel) -> MaskModel | Unavailable:
+async def _asked(points: Iterable[WrittenPoint], model: AskedMaskModel) -> MaskModel | Unavailable:
     """Returns a mask model of what another says, which is asked about all points first: none waits for another's."""
-    asked = dict.fromkeys((point.label, point.frame, point.time_s) for point in points)
-    masks = {question: model(*question) for question in asked}
+    asked = list(dict.fromkeys((point.label, point.frame, point.time_s) for point in points))
+    answers = await asyncio.gather(*(resolved(model(*question)) for question in asked))
+    masks = dict(zip(asked, answers, strict=True))
     lacking = next((answer for answer in masks.values() if isinstance(answer, Unavailable)), None)
     return lacking or cast("MaskModel", lambda *question: masks[question])
 
@@ -285,20 +289,34 @@ def _mean(scores: Iterable[float | None]) -> float | None:
 
 
 class ArgosJudge(EachByItself):
-    """The verifier, which also tells how well the last episodes were grounded, rewarded for it or not.
+    """The verifier, which also measures how well the last episodes were grounded, rewarded for it or not.
 
-    Only of generated pictures and clips that hold something to point at: there it is exact and asks nobody. So runs
-    with and without the term can be compared, and a reward that is earned without a look is seen.
+    The measure covers generated images and clips with something to point at, where it is exact. So runs with and
+    without the term can be compared, and a reward that is earned without a look is seen.
+
+    Args:
+        reward_of: The reward of one episode.
+        answer_judge: Asked ahead; None for none.
     """
 
     _measured: Sequence[tuple[float, bool]] = ()
 
-    def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
+    def __init__(self, reward_of: RewardOf, answer_judge: AnswerJudge | None) -> None:
+        super().__init__(reward_of, is_asked_ahead=answer_judge is not None)
+        self._answer_judge = answer_judge
+
+    async def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
         """Returns the reward of each episode, in order."""
-        rewards = super().__call__(episodes)
+        rewards = await super().__call__(episodes)
         known = [each for each in episodes if is_generated(each) and final_state(each)["evidence"]]
         self._measured = [(exact_grounding(each), each.success) for each in known]
         return rewards
+
+    async def ask_ahead(self, episode: Trajectory) -> None:
+        """Asks about the answer; the other models are asked about a whole batch."""
+        if self._answer_judge is not None:
+            answer = read_response(own_pieces(episode)[-1]).answer
+            await match_answer(answer, key_of(episode), self._answer_judge)
 
     def metrics(self) -> dict[str, float]:
         """Returns the mean of their grounding, in [0, 1], and the share that is right with less than half of it."""
@@ -325,34 +343,31 @@ def argos_judge(models: JudgeModels, settings: ArgosSettings | None = None) -> E
         settings: Gate and weights.
     """
     settings = settings or ArgosSettings()
-    answers = models.deferred_answers()
-    told = looked = None
+    likelihoods = None
     if models.likelihoods is not None and settings.reasoning_weight:
-        told = Deferred(models.likelihoods, None, key_of=lambda asked: (id(asked[0]), *asked[1:]))
+        likelihoods = BatchedModel(models.likelihoods)
     masks: Callable[[Trajectory], AskedMaskModel | None] = models.masks or exact_masks
     if models.masks is None and models.picture_masks is not None and settings.grounding_weight:
-        looked = Deferred(
-            models.picture_masks, Unavailable("not asked yet"), key_of=lambda asked: (id(asked[0]), asked[1])
-        )
-        masks = partial(seen_masks, looked)
+        masks = partial(seen_masks, BatchedModel(models.picture_masks))
 
-    def reward_of(episode: Trajectory) -> Reward:
+    async def reward_of(episode: Trajectory) -> Reward:
         # Only a generated picture is known to hold nothing to point at. Elsewhere boxes are missing because nobody drew
         # them: were points not required there, a response without any would earn more than one with half of them right.
         is_empty = is_generated(episode) and not final_state(episode)["evidence"]
-        likelihood = None if told is None else partial(told, episode)
-        return argos_reward(
+        return await argos_reward(
             own_pieces(episode)[-1],
             key_of(episode),
             ArgosModels(
-                mask=masks(episode), description=exact_descriptions(episode), likelihood=likelihood, answer=answers
+                mask=masks(episode),
+                description=exact_descriptions(episode),
+                likelihood=None if likelihoods is None else partial(likelihoods, episode),
+                answer=models.answer_judge,
             ),
             replace(settings, require_points=False) if is_empty else settings,
             extent=point_extent(episode),
         )
 
-    # A mask of one's own may take a model's pass, and is not to be found twice
-    return ArgosJudge(reward_of, [answers, told, looked], is_asked_ahead=models.masks is None)
+    return ArgosJudge(reward_of, models.answer_judge)
 
 
 def _argos(settings: ArgosSettings) -> EpisodeReward:

@@ -18,11 +18,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from judges.batched_judging import Deferred
 from judges.episode_rewards.episode_reading import final_state, formats_correct, key_of, own_pieces, shown_images
 from judges.episode_rewards.episode_reward import EachByItself, EpisodeJudge, EpisodeReward, RewardSettings
 from judges.episode_rewards.judge_models import JudgeModels
-from judges.grading import AnswerJudge, match_answer
+from judges.grading import AnswerJudge, match_answer, match_by_rule
 from judges.scores import JudgeScore, Reward
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.qa_context import CallRecord
@@ -248,22 +247,34 @@ def _weighted(outcome: ArmOutcome, extra: dict[str, float], settings: ArmSetting
     return Reward(terms=terms, raw=raw, reason=reason)
 
 
-def arm_outcome(episode: Trajectory, answer_judge: AnswerJudge | None = None) -> ArmOutcome:
-    """Returns what an episode of strategy `arm` came to, from the world's own records."""
+async def arm_outcome(episode: Trajectory, answer_judge: AnswerJudge | None = None) -> ArmOutcome:
+    """Returns the outcome of an episode of strategy `arm`, from the world's own records."""
+    return _outcome(episode, await match_answer(final_state(episode)["answer"], key_of(episode), answer_judge))
+
+
+def _outcome(episode: Trajectory, answer: JudgeScore) -> ArmOutcome:
     state = final_state(episode)
     return ArmOutcome(
         # Looking for ever is not the format: the last response of a think-act-observe chain is the answer, and one of
         # a full stop or of characters that nobody sees is none, as for `match_answer`.
         format_correct=all(formats_correct(episode)) and bool(read_answer(state["answer"])),
-        answer=match_answer(state["answer"], key_of(episode), answer_judge),
+        answer=answer,
         calls=tuple(CallRecord(**call) for call in state["calls"]),
     )
 
 
 def _arm(name: str, reward_of: Callable[[ArmOutcome, Any], Reward], settings: ArmSettings) -> EpisodeReward:
     def build(models: JudgeModels) -> EpisodeJudge:
-        answers = models.deferred_answers()
-        return EachByItself(lambda e: reward_of(arm_outcome(e, answers), settings), [answers])
+        async def reward_of_episode(episode: Trajectory) -> Reward:
+            return reward_of(await arm_outcome(episode, models.answer_judge), settings)
+
+        return EachByItself(reward_of_episode, is_asked_ahead=models.answer_judge is not None)
+
+    def rejection_reason_of(episode: Trajectory) -> RejectionReason | None:
+        answer = match_by_rule(final_state(episode)["answer"], key_of(episode))
+        if answer is None:
+            raise ConfigError("A semantic answer key needs a judge; curation settles such answers first.")
+        return rejection_reason(_outcome(episode, answer), needs_tools=needs_tools)
 
     needs_tools, has_answer = settings.needs_tools, isinstance(settings, ArmOutcomeSettings)
     return EpisodeReward(
@@ -273,7 +284,7 @@ def _arm(name: str, reward_of: Callable[[ArmOutcome, Any], Reward], settings: Ar
         models=frozenset({"answer_judge"}),
         needs=frozenset({"answer_judge"}),
         overlapping_rewards=frozenset({"answer_reward", "format_reward"} if has_answer else {"format_reward"}),
-        rejection_reason=lambda trajectory: rejection_reason(arm_outcome(trajectory), needs_tools=needs_tools),
+        rejection_reason=rejection_reason_of,
         settings=settings,
         configure=lambda settings: _arm(name, reward_of, settings),
     )
@@ -295,22 +306,21 @@ def _agentic(models: JudgeModels) -> EpisodeJudge:
     if judge is None:
         raise ConfigError("The reward 'agentic' needs a judge with a model; got None.")
 
-    def reward_of(episode: Trajectory) -> Reward:
-        """Returns the verdict, as the only term; unavailable where there is none."""
+    async def verdict_on(episode: Trajectory) -> JudgeScore:
         pictures = tuple(map(Picture, shown_images(episode)))
-        verdict = judge.score(episode.turns[0].observation.get("text", ""), own_pieces(episode)[-1], pictures=pictures)
+        return await judge.score(
+            episode.turns[0].observation.get("text", ""), own_pieces(episode)[-1], pictures=pictures
+        )
+
+    async def reward_of(episode: Trajectory) -> Reward:
+        """Returns the verdict, as the only term; unavailable where there is none."""
+        # By turns, which an episode keeps when it is given another world's name
+        verdict = await models.once(id(episode.turns), lambda: verdict_on(episode))
         if not verdict.available:
             return Reward.unavailable(verdict.reason)
         return Reward(terms={"verdict": verdict.value}, raw={"verdict": verdict.value}, reason=verdict.reason)
 
-    look = Deferred(
-        lambda asked: models.map_fn(lambda one: reward_of(one[0]), asked),
-        Reward.unavailable("not asked yet"),
-        key_of=lambda asked: id(asked[0].turns),  # which an episode keeps that is given another world's name
-        ask_one=lambda one: reward_of(one[0]),
-        ahead=models.ahead,
-    )
-    return EachByItself(look, [look])
+    return EachByItself(reward_of, is_asked_ahead=True)
 
 
 AGENTIC = EpisodeReward(

@@ -16,12 +16,12 @@ import re
 import reprlib
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
 from typing import Any, Literal, Protocol, TypeVar, cast, runtime_checkable
 
-from judges.batched_judging import Deferred, ask_ahead, rewards_with_deferred
+from judges.asking import gather, resolved
 from judges.episode_rewards.judge_models import JudgeModels, Model
 from judges.grading import AnswerScale
 from judges.scores import Reward
@@ -48,8 +48,8 @@ _SOURCE = "Source: "
 class EpisodeJudge(Protocol):
     """Rewards a batch of episodes."""
 
-    def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
-        """Returns the reward of each episode, in order; where anything raises, nothing of the batch is remembered."""
+    def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward] | Awaitable[list[Reward]]:
+        """Returns the reward of each episode, in order; may be `async`. If it raises, the judge forgets the batch."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
@@ -69,8 +69,8 @@ class EpisodeJudge(Protocol):
 class AskingEpisodeJudge(EpisodeJudge, Protocol):
     """One whose questions about an episode may be asked before the others of its batch are over."""
 
-    def ask_ahead(self, episode: Trajectory) -> None:
-        """Begins to ask what it will ask about an episode, as far as that is known; `ahead` has the answers."""
+    async def ask_ahead(self, episode: Trajectory) -> None:
+        """Asks what an episode's reward will ask, as far as that is known, through `JudgeModels.questions`."""
         ...
 
 
@@ -174,9 +174,11 @@ class EpisodeReward:
         require(not reason, f"The reward {self.name!r} {reason}")
 
 
-def rewards_by(name: str, judge: Callable[[Sequence[Trajectory]], Any], episodes: Sequence[Trajectory]) -> list[Reward]:
-    """Returns what the judge of the reward `name` gives; raises `ConfigError` if it is not one `Reward` an episode."""
-    given = judge(episodes)
+async def rewards_by(
+    name: str, judge: Callable[[Sequence[Trajectory]], Any], episodes: Sequence[Trajectory]
+) -> list[Reward]:
+    """Returns what the judge of the reward `name` gives; raises `ConfigError` if it is not one `Reward` per episode."""
+    given = await resolved(judge(episodes))
     is_list = isinstance(given, Sequence) and all(isinstance(each, Reward) for each in given)
     require(
         is_list and len(given) == len(episodes),
@@ -186,38 +188,32 @@ def rewards_by(name: str, judge: Callable[[Sequence[Trajectory]], Any], episodes
     return list(given)
 
 
+RewardOf = Callable[[Trajectory], Reward | Awaitable[Reward]]
+"""Rewards one episode; may be `async`."""
+
+
 class EachByItself:
-    """A judge that rewards each episode by itself and remembers nothing; what it asks others, it asks at once.
+    """A judge that rewards each episode by itself and remembers nothing; asynchronous rewards are awaited together.
 
     Args:
-        reward_of: Of one episode.
-        judges: The judges that it queries; None is skipped.
-        is_asked_ahead: Whether it may ask them while other episodes are played. Then it is worked out once more, so not
-            where that takes long by itself.
+        reward_of: The reward of one episode.
+        is_asked_ahead: Whether it may be computed while other episodes are played, to ask its questions early.
     """
 
-    def __init__(
-        self,
-        reward_of: Callable[[Trajectory], Reward],
-        judges: Sequence[Deferred | None] = (),
-        *,
-        is_asked_ahead: bool = True,
-    ) -> None:
-        self._reward_of, self._judges = reward_of, [judge for judge in judges if judge is not None]
-        self._is_asked_ahead = is_asked_ahead and bool(self._judges)
+    def __init__(self, reward_of: RewardOf, *, is_asked_ahead: bool = False) -> None:
+        self._reward_of, self._is_asked_ahead = reward_of, is_asked_ahead
 
-    def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
+    async def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
         """Returns the reward of each episode, in order; raises `ConfigError` if its function gives anything else."""
+        return await gather(map(self._rewarded, episodes))
 
-        def rewards_of(unit: list[Trajectory]) -> list[Reward]:
-            return [self._required(self._reward_of(episode)) for episode in unit]
-
-        return rewards_with_deferred(rewards_of, [[episode] for episode in episodes], self._judges)
-
-    def ask_ahead(self, episode: Trajectory) -> None:
-        """Begins to ask what the reward of an episode asks, which is to be called for later."""
+    async def ask_ahead(self, episode: Trajectory) -> None:
+        """Asks what the reward of an episode asks."""
         if self._is_asked_ahead:
-            ask_ahead(self._judges, lambda: self._reward_of(episode))
+            await self._rewarded(episode)
+
+    async def _rewarded(self, episode: Trajectory) -> Reward:
+        return self._required(await resolved(self._reward_of(episode)))
 
     def _required(self, given: Any) -> Reward:
         """Returns what the function gave, which may be the user's own; raises `ConfigError` if it is no reward."""

@@ -17,7 +17,7 @@ Choices:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import numpy as np
 
@@ -44,7 +44,7 @@ from vlm_envs.trajectory import Trajectory
 _FRAME_S = 1 / FRAMES_PER_SECOND
 _NOT_SAID = re.compile(r"</?points?\b[^<>]*>|\bonwards?\b", re.IGNORECASE)
 
-Look = Callable[[Picture, str], PackedMask | Unavailable | None]
+Look = Callable[[Picture, str], Awaitable[PackedMask | Unavailable | None]]
 """Finds what a label names in one picture."""
 
 
@@ -172,7 +172,7 @@ def seen_masks(look: Look, episode: Trajectory) -> AskedMaskModel | None:
     times_s = state.get("times_s") or ()
     is_video = bool(times_s) and len(times_s) == len(images)
 
-    def seen(label: str, frame: int | None, time_s: float | None) -> Mask | Unavailable | None:
+    async def seen(label: str, frame: int | None, time_s: float | None) -> Mask | Unavailable | None:
         if is_video:
             if frame is None and time_s is None:
                 return None
@@ -182,7 +182,7 @@ def seen_masks(look: Look, episode: Trajectory) -> AskedMaskModel | None:
             frame = 1
         if not 1 <= frame <= len(images):
             return np.zeros(images[0].shape[:2], np.bool_)
-        answer = look(images[frame - 1], label)
+        answer = await look(images[frame - 1], label)
         return answer.unpacked() if isinstance(answer, PackedMask) else answer
 
     return seen if is_video or len(images) == 1 else None

@@ -5,7 +5,7 @@
     textual rollouts ── format + accuracy + consistency with the archive ──> rewards
 
 The grounded rollouts of a step are scored first, so that the textual ones meet the best reference there is;
-`score_query` holds that order. Advantages are normalised within each stream's own group, by the trainer.
+`score_queries` holds that order. Advantages are normalised within each stream's own group, by the trainer.
 
 Source: iVGR, sections 3.2 and 3.3, equations 1-4. `training.mixture.mixture_config` gives every grounded group its
 textual partner, as appendix B's batches do. Choices:
@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from judges.batched_judging import ask_ahead, defer, rewards_with_deferred
+from judges.asking import gather, resolved
 from judges.episode_rewards.episode_reading import key_of, own_pieces, query_id, strategy_of, true_boxes
 from judges.episode_rewards.episode_reward import EpisodeReward, RewardSettings
 from judges.episode_rewards.judge_models import ConsistencyJudge, JudgeModels, Model
@@ -226,7 +226,7 @@ def format_reward(text: str) -> float:
     return float(think_then_answer(text) is not None)
 
 
-def grounded_reward(
+async def grounded_reward(
     text: str, query: IvgrQuery, judge: AnswerJudge | None = None, settings: IvgrSettings = PAPER
 ) -> Reward:
     """Returns R^b = R_format + R_acc + R_box, as the terms `format`, `accuracy` and `box`.
@@ -236,10 +236,10 @@ def grounded_reward(
     Source: iVGR, equations 1 and 2.
     """
     box = box_reward(find_boxes(thoughts_of(text)), query.true_boxes)
-    return _reward(text, query, judge, settings, box=box)
+    return await _reward(text, query, judge, settings, box=box)
 
 
-def textual_reward(
+async def textual_reward(
     text: str,
     query: IvgrQuery,
     consistency: JudgeScore | None,
@@ -254,10 +254,10 @@ def textual_reward(
     """
     if consistency is not None and not consistency.available:
         return Reward.unavailable(consistency.reason)
-    return _reward(text, query, judge, settings, consistency=None if consistency is None else consistency.value)
+    return await _reward(text, query, judge, settings, consistency=None if consistency is None else consistency.value)
 
 
-def consistency_score(
+async def consistency_score(
     text: str,
     question: str,
     reference: Reference | None,
@@ -282,7 +282,7 @@ def consistency_score(
         return JudgeScore(value=0.0, reason="the archive holds no reference yet")
     num, levels = settings.num_judgements, settings.levels
     thoughts, grounded = thoughts_of(text), thoughts_of(reference.text)
-    asked = [judge(question, grounded, thoughts, settings.temperature) for _ in range(num)]
+    asked = await gather(resolved(judge(question, grounded, thoughts, settings.temperature)) for _ in range(num))
     graded = [on_rubric(score, CONSISTENCY_GRADES) for score in asked]
     grades = [levels[score.value] for score in graded if score.available]
     if not grades:
@@ -313,53 +313,89 @@ def offer_best(archive: RolloutArchive, query_id: str, texts: Sequence[str], rew
     return archive.offer(query_id, best_text, best_box)
 
 
-def score_query(
-    query: IvgrQuery,
-    grounded: Sequence[str],
-    textual: Sequence[str],
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueryRollouts:
+    """A query and its rollouts.
+
+    Attributes:
+        query: The truth. Without true boxes it is a general sample: no grounded rollouts, no consistency.
+        grounded: The grounded rollouts' own texts.
+        textual: The textual rollouts' own texts.
+
+    Raises:
+        ConfigError: A general sample comes with grounded rollouts.
+    """
+
+    query: IvgrQuery
+    grounded: Sequence[str]
+    textual: Sequence[str]
+
+    def __post_init__(self) -> None:
+        """Refuses grounded rollouts of a general sample."""
+        if self.grounded and not self.query.true_boxes:
+            raise ConfigError(
+                f"Query {self.query.query_id!r} has no true boxes; give its rollouts to the textual stream."
+            )
+
+
+async def score_queries(
+    queries: Sequence[QueryRollouts],
     archive: RolloutArchive,
     *,
     consistency_judge: ConsistencyJudge,
     answer_judge: AnswerJudge | None = None,
     settings: IvgrSettings = PAPER,
-) -> tuple[list[Reward], list[Reward]]:
-    """Returns the rewards of a query's grounded and textual rollouts, scored in the order that the archive needs.
+) -> list[tuple[list[Reward], list[Reward]]]:
+    """Returns the rewards of each query's grounded and textual rollouts, scored in the order that the archive needs.
 
     Args:
-        query: The truth. Without true boxes it is a general sample: no grounded rollouts, no consistency.
-        grounded: The grounded rollouts' own texts.
-        textual: The textual rollouts' own texts.
-        archive: Gets the best grounded rollout first, and is then asked once for the query.
+        queries: The queries of a step.
+        archive: Gets the best grounded rollout of each query first, and is then asked once per query.
         consistency_judge: Asked for every textual rollout of a query that has a reference.
         answer_judge: For semantic answers.
         settings: The constants.
-
-    Raises:
-        ConfigError: A general sample comes with grounded rollouts.
     """
-    grounded_rewards: list[Reward] = []
-    scores: list[JudgeScore | None] = [None] * len(textual)
-    if query.true_boxes:
-        grounded_rewards = [grounded_reward(text, query, answer_judge, settings) for text in grounded]
-        is_new = offer_best(archive, query.query_id, grounded, grounded_rewards)
-        reference, question = archive.look_up(query.query_id, is_new=is_new), query.key.question
-        if settings.consistency_weight:
-            scores = [consistency_score(text, question, reference, consistency_judge, settings) for text in textual]
-    elif grounded:
-        raise ConfigError(f"Query {query.query_id!r} has no true boxes; give its rollouts to the textual stream.")
-    return grounded_rewards, [
-        textual_reward(text, query, score, answer_judge, settings) for text, score in zip(textual, scores, strict=True)
+
+    async def grounded_rewards(rollouts: QueryRollouts) -> list[Reward]:
+        return await gather(grounded_reward(text, rollouts.query, answer_judge, settings) for text in rollouts.grounded)
+
+    async def textual_rewards(rollouts: QueryRollouts, reference: Reference | None) -> list[Reward]:
+        query = rollouts.query
+
+        async def rewarded(text: str) -> Reward:
+            score = None
+            if query.true_boxes and settings.consistency_weight:
+                question = query.key.question
+                score = await consistency_score(text, question, reference, consistency_judge, settings)
+            return await textual_reward(text, query, score, answer_judge, settings)
+
+        return await gather(map(rewarded, rollouts.textual))
+
+    grounded = await gather(map(grounded_rewards, queries))
+    references = [
+        _renewed_reference(archive, rollouts, rewards) for rollouts, rewards in zip(queries, grounded, strict=True)
     ]
+    textual = await gather(map(textual_rewards, queries, references))
+    return list(zip(grounded, textual, strict=True))
 
 
-def _reward(
+def _renewed_reference(archive: RolloutArchive, rollouts: QueryRollouts, rewards: Sequence[Reward]) -> Reference | None:
+    """Returns a query's reference, after its new grounded rollouts were offered."""
+    query = rollouts.query
+    if not query.true_boxes:
+        return None
+    is_new = offer_best(archive, query.query_id, rollouts.grounded, rewards)
+    return archive.look_up(query.query_id, is_new=is_new)
+
+
+async def _reward(
     text: str, query: IvgrQuery, judge: AnswerJudge | None, settings: IvgrSettings, **extra: float | None
 ) -> Reward:
     """Returns the terms `format` and `accuracy`, and those extra ones that have a value.
 
     An extra term without a weight is left out, and its raw value stays: the archive goes by it.
     """
-    accuracy = match_answer(extract_answer(text), query.key, judge)
+    accuracy = await match_answer(extract_answer(text), query.key, judge)
     if not accuracy.available:
         return Reward.unavailable(accuracy.reason)
     present = {name: value for name, value in extra.items() if value is not None}
@@ -385,54 +421,61 @@ class IvgrJudge:
         self.archive = RolloutArchive(settings.archive_threshold)
         self._settings = settings
         self._step_hit_rate = math.nan
-        self._consistency_judge = defer(models.consistency_judge, models.map_fn, is_sampled=True)
-        self._answer_judge = models.deferred_answers()
+        self._consistency_judge, self._answer_judge = models.consistency_judge, models.answer_judge
 
-    def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
+    async def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
         """Returns the reward of each episode, in order."""
-        judges = [each for each in (self._answer_judge, self._consistency_judge) if each is not None]
         before = self.state_dict()
         num_lookups, num_hits = self.archive.num_lookups, self.archive.num_hits
-        rewards = rewards_with_deferred(self._rewards, [list(episodes)], judges, lambda: self.load_state_dict(before))
+        try:
+            rewards = await self._rewards(episodes)
+        except BaseException:
+            self.load_state_dict(before)
+            raise
         num_new = self.archive.num_lookups - num_lookups
         self._step_hit_rate = (self.archive.num_hits - num_hits) / num_new if num_new else math.nan
         return rewards
 
-    def ask_ahead(self, episode: Trajectory) -> None:
-        """Begins to ask about the answer.
+    async def ask_ahead(self, episode: Trajectory) -> None:
+        """Asks about the answer, except where the batch decides what is asked.
 
-        Not of an episode that is compared with a reference: which that is, the batch decides, and then whether there is
-        anything to ask about the answer.
+        That is where an episode is compared with a reference: whether its answer is asked about depends on the
+        comparison.
         """
         is_compared = strategy_of(episode) != GROUNDED and bool(true_boxes(episode))
-        if (judge := self._answer_judge) is not None and not is_compared:
-            answer = extract_answer(own_pieces(episode)[0])
-            ask_ahead([judge], lambda: match_answer(answer, key_of(episode), judge))
+        if self._answer_judge is not None and not is_compared:
+            await match_answer(extract_answer(own_pieces(episode)[0]), key_of(episode), self._answer_judge)
 
-    def _rewards(self, episodes: list[Trajectory]) -> list[Reward]:
+    async def _rewards(self, episodes: Sequence[Trajectory]) -> list[Reward]:
         members: dict[str, list[int]] = {}
         for index, episode in enumerate(episodes):
             members.setdefault(query_id(episode), []).append(index)
-        rewards: dict[int, Reward] = {}
+        order: list[list[int]] = []
+        queries: list[QueryRollouts] = []
         for query, indices in members.items():
-            rewards |= self._score(query, {index: episodes[index] for index in indices})
-        return [rewards[index] for index in range(len(episodes))]
-
-    def _score(self, query: str, episodes: Mapping[int, Trajectory]) -> dict[int, Reward]:
-        is_grounded = {i: strategy_of(e) == GROUNDED and bool(true_boxes(e)) for i, e in episodes.items()}
-        order = sorted(episodes, key=lambda index: not is_grounded[index])
-        texts = [own_pieces(episodes[index])[0] for index in order]
-        num_grounded, first = sum(is_grounded.values()), episodes[order[0]]
-        rewards = score_query(
-            IvgrQuery(query_id=query, key=key_of(first), true_boxes=true_boxes(first)),
-            texts[:num_grounded],
-            texts[num_grounded:],
+            is_grounded = {i: strategy_of(episodes[i]) == GROUNDED and bool(true_boxes(episodes[i])) for i in indices}
+            grounded_first = sorted(indices, key=lambda index: not is_grounded[index])
+            texts = [own_pieces(episodes[index])[0] for index in grounded_first]
+            num_grounded, first = sum(is_grounded.values()), episodes[grounded_first[0]]
+            order.append(grounded_first)
+            queries.append(
+                QueryRollouts(
+                    query=IvgrQuery(query_id=query, key=key_of(first), true_boxes=true_boxes(first)),
+                    grounded=texts[:num_grounded],
+                    textual=texts[num_grounded:],
+                )
+            )
+        scored = await score_queries(
+            queries,
             self.archive,
             consistency_judge=self._consistency_judge,
             answer_judge=self._answer_judge,
             settings=self._settings,
         )
-        return dict(zip(order, itertools.chain(*rewards), strict=True))
+        rewards: dict[int, Reward] = {}
+        for indices, streams in zip(order, scored, strict=True):
+            rewards |= dict(zip(indices, itertools.chain(*streams), strict=True))
+        return [rewards[index] for index in range(len(episodes))]
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the archive."""

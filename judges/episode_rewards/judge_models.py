@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from agents.api.failures import Unavailable
-from judges.batched_judging import Ahead, Deferred, MapFn, defer, one_by_one
+from judges.asking import Ask, QuestionCache
 from judges.grading import AnswerJudge
 from judges.grounding import Moment, Segment
 from judges.scores import JudgeScore
@@ -51,8 +51,11 @@ Model = Literal["answer_judge", "consistency_judge", "masks", "likelihoods", "ag
 """A model that a reward may ask: a field of `JudgeModels`; "masks" is `picture_masks`, too."""
 
 
-ConsistencyJudge = Callable[[str, str, str, float], JudgeScore]
-"""From question, reference, text, and temperature to the text's grade: 1, 0.7, 0.3 or 0; or unavailable."""
+ConsistencyJudge = Callable[[str, str, str, float], JudgeScore | Awaitable[JudgeScore]]
+"""From question, reference, text, and temperature to the text's grade: 1, 0.7, 0.3 or 0; or unavailable.
+
+May be `async`.
+"""
 
 MaskModel = Callable[[str, int | None, float | None], Mask | None]
 """From label, frame, and time to the object's mask [height, width] in the sample's image or one frame of its video.
@@ -60,16 +63,18 @@ MaskModel = Callable[[str, int | None, float | None], Mask | None]
 It is all False where there is no such object, and None where the model cannot tell.
 """
 
-AskedMaskModel = Callable[[str, int | None, float | None], Mask | Unavailable | None]
-"""A mask model that may be unavailable."""
+MaskAnswer = Mask | Unavailable | None
+AskedMaskModel = Callable[[str, int | None, float | None], MaskAnswer | Awaitable[MaskAnswer]]
+"""A mask model that may be unavailable, and may be `async`."""
 
 DescriptionModel = Callable[[Moment | Segment], bool | None]
 """Whether a description is true of a frame or a stretch of the sample's video; None where the model cannot tell."""
 
-LikelihoodModel = Callable[[str, str, str], Sequence[float] | None]
+LikelihoodModel = Callable[[str, str, str], Sequence[float] | Awaitable[Sequence[float] | None] | None]
 """From question, reasoning, and answer to the natural log-probability of each token of the answer.
 
-The question comes with its options, one per line, and the sample's image is known. None where unavailable.
+The question comes with its options, one per line, and the sample's image is known. None where unavailable. May be
+`async`.
 """
 
 
@@ -112,8 +117,7 @@ class JudgeModels:
         picture_masks: Finds it in pictures that are not generated, where nothing is known exactly.
         likelihoods: Of answers after their reasoning; None leaves that out.
         agentic_judge: Looks at the first pictures and judges the last response.
-        map_fn: How many questions are put to a judge together; `ChatClient.map` for a model behind an endpoint.
-        ahead: Where answers are that were asked for while episodes were played.
+        questions: Shares questions that are asked more than once, or ahead of scoring; None if nothing does.
     """
 
     answer_judge: AnswerJudge | None = None
@@ -122,9 +126,8 @@ class JudgeModels:
     picture_masks: PictureMasks | None = None
     likelihoods: Likelihoods | None = None
     agentic_judge: AgenticJudge | None = None
-    map_fn: MapFn = one_by_one
-    ahead: Ahead = field(default_factory=Ahead)
+    questions: QuestionCache | None = None
 
-    def deferred_answers(self) -> Deferred | None:
-        """Returns the stand-in of the judge of answers; None without one."""
-        return None if self.answer_judge is None else defer(self.answer_judge, self.map_fn, ahead=self.ahead)
+    async def once(self, key: Hashable, ask: Ask) -> Any:
+        """Returns the result of `ask()`, shared within a batch by all that have the same key."""
+        return await (ask() if self.questions is None else self.questions.once(key, ask))

@@ -271,7 +271,7 @@ def rethink_reward(reading: MagsReading, settings: MagsStage1Settings = PAPER) -
     return (1.0 if reading.answer_ok else settings.rethink_without_answer) * volume
 
 
-def answer_reward(
+async def answer_reward(
     reading: MagsReading, key: AnswerKey, judge: AnswerJudge | None = None, settings: MagsStage1Settings = PAPER
 ) -> JudgeScore:
     """Returns r_ans = [answer ok] max([a = a*], 0.5 [grade ≥ 0.7]).
@@ -290,11 +290,11 @@ def answer_reward(
     """
     if read_answer(reading.answer) in ("", "refusal"):
         return JudgeScore(value=0.0, reason="no answer in the format, or a refusal")
-    same_words = match_answer(reading.answer, _strict(key))
+    same_words = await match_answer(reading.answer, _strict(key))
     has_chosen = key.kind == "choice" and chosen_letter(reading.answer or "", key) is not None
     if judge is None or same_words.value == 1.0 or has_chosen:
         return same_words
-    grade = grade_answer(reading.answer, in_words(key), judge)
+    grade = await grade_answer(reading.answer, in_words(key), judge)
     if not grade.available:
         return grade
     return JudgeScore(
@@ -302,7 +302,7 @@ def answer_reward(
     )
 
 
-def mags_reward(
+async def mags_reward(
     rollout: MagsRollout,
     key: AnswerKey,
     *,
@@ -328,7 +328,7 @@ def mags_reward(
     Source: Mags-RL, appendix B: 2 r_ans + r_zoom + 0.5 r_revo + 0.5 r_zfmt + 0.1 (r_afmt + r_tfmt + r_rfmt).
     """
     reading = read_rollout(rollout, max_box_area=settings.max_box_area)
-    answer = answer_reward(reading, key, judge, settings)
+    answer = await answer_reward(reading, key, judge, settings)
     if not answer.available:
         return Reward.unavailable(answer.reason)
     raw = {
@@ -355,16 +355,16 @@ def _strict(key: AnswerKey) -> AnswerKey:
 
 def _mags(stage: Stage, settings: MagsStage1Settings) -> EpisodeReward:
     def build(models: JudgeModels) -> EpisodeJudge:
-        answers = models.deferred_answers()
-
-        def reward_of(episode: Trajectory) -> Reward:
+        async def reward_of(episode: Trajectory) -> Reward:
             width, height = box_extent(episode)
             round_1, round_2 = (*own_pieces(episode), "")[:2]
             rollout = MagsRollout(round_1=round_1, round_2=round_2, width_px=width, height_px=height)
             key, count = key_of(episode), num_objects(episode)
-            return mags_reward(rollout, key, stage=stage, judge=answers, num_objects=count, settings=settings)
+            return await mags_reward(
+                rollout, key, stage=stage, judge=models.answer_judge, num_objects=count, settings=settings
+            )
 
-        return EachByItself(reward_of, [answers])
+        return EachByItself(reward_of, is_asked_ahead=models.answer_judge is not None)
 
     def why_unreadable(settings: Mapping[str, Any]) -> str:
         shown = settings.get("mags_stage") or 2

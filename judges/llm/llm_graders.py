@@ -11,16 +11,15 @@ ARM-Thinker, section 3.2 and figure 8.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from agents.api.client import ChatClient
 from agents.api.conversation import with_images
 from agents.api.failures import Unavailable, UnreadableReplyError
+from judges.asking import QuestionClient
 from judges.grading import GRADES, AnswerScale
 from judges.llm.judge_prompts import answer_of, prompt_template, read_object, read_score, read_yes_no
 from judges.scores import JudgeScore
@@ -39,13 +38,13 @@ class LLMAnswerJudge:
         scale: `graded` for one of `GRADES`, `binary` for 0 or 1.
     """
 
-    def __init__(self, client: ChatClient, scale: AnswerScale = "graded") -> None:
+    def __init__(self, client: QuestionClient, scale: AnswerScale = "graded") -> None:
         require_choice("scale", scale, ("graded", "binary"))
         self._client = client
         self._read: Callable[[str], float] = partial(read_score, allowed=GRADES) if scale == "graded" else read_yes_no
         self._template = prompt_template(f"answer_{scale}")
 
-    def __call__(
+    async def __call__(
         self, question: str, truth: str, answer: str, *, images: Sequence[npt.NDArray[np.uint8]] = ()
     ) -> JudgeScore:
         """Returns the grade of one answer.
@@ -62,7 +61,7 @@ class LLMAnswerJudge:
         if not answer.strip():
             return JudgeScore(value=0.0, reason="no answer")
         messages = self._template.fill(question=question, reference=truth, answer=answer)
-        return _score_of(self._client.ask(with_images(messages, images), self._read))
+        return _score_of(await self._client.ask(with_images(messages, images), self._read))
 
 
 class LLMConsistencyJudge:
@@ -81,14 +80,13 @@ class LLMConsistencyJudge:
         ConfigError: Fewer than one sample.
     """
 
-    def __init__(self, client: ChatClient, *, num_samples: int = 1) -> None:
+    def __init__(self, client: QuestionClient, *, num_samples: int = 1) -> None:
         require_positive("num_samples", num_samples)
         self._client, self._num_samples = client, num_samples
         self._template = prompt_template("consistency")
-        self._lock = threading.Lock()
         self._next_sample: dict[Hashable, int] = {}
 
-    def __call__(self, question: str, reference: str, text: str, temperature: float = 0.01) -> JudgeScore:
+    async def __call__(self, question: str, reference: str, text: str, temperature: float = 0.01) -> JudgeScore:
         """Returns the grade of one text.
 
         Args:
@@ -100,31 +98,18 @@ class LLMConsistencyJudge:
         Returns:
             One of `CONSISTENCY_GRADES`, or unavailable.
         """
-        return self.begin(question, reference, text, temperature)[1]()
-
-    def begin(
-        self, question: str, reference: str, text: str, temperature: float = 0.01
-    ) -> tuple[Hashable, Callable[[], JudgeScore]]:
-        """Returns what tells the next reply to a question from others, and what asks for it; see `__call__`."""
         if not text.strip():
-            return (question, reference, text), lambda: JudgeScore(value=0.0, reason="no text")
+            return JudgeScore(value=0.0, reason="no text")
         messages = self._template.fill(question=question, reference=reference, text=text)
-        asked = (messages, temperature)
-        sample = self._take_sample(asked)
-
+        sample = self._take_sample((messages, temperature))
         read = partial(read_score, allowed=CONSISTENCY_GRADES)
-
-        def ask() -> JudgeScore:
-            return _score_of(self._client.ask(messages, read, temperature=temperature, sample=sample))
-
-        return (asked, sample), ask
+        return _score_of(await self._client.ask(messages, read, temperature=temperature, sample=sample))
 
     def _take_sample(self, question: Hashable) -> int:
-        with self._lock:
-            sample = self._next_sample.pop(question, 0)
-            if sample + 1 < self._num_samples:
-                self._next_sample[question] = sample + 1
-            return sample
+        sample = self._next_sample.pop(question, 0)
+        if sample + 1 < self._num_samples:
+            self._next_sample[question] = sample + 1
+        return sample
 
 
 def _score_of(grade: float | Unavailable) -> JudgeScore:
@@ -140,11 +125,11 @@ class LLMAnswerExtractor:
         client: The model that reads.
     """
 
-    def __init__(self, client: ChatClient) -> None:
+    def __init__(self, client: QuestionClient) -> None:
         self._client = client
         self._template = prompt_template("answer_extraction")
 
-    def __call__(self, question: str, reply: str) -> str | None:
+    async def __call__(self, question: str, reply: str) -> str | None:
         """Returns the answer, `Refusal` where there is none; None if the model is unavailable.
 
         Args:
@@ -153,7 +138,7 @@ class LLMAnswerExtractor:
         """
         if not reply.strip():
             return "Refusal"
-        found = self._client.ask(self._template.fill(question=question, reply=reply), answer_of)
+        found = await self._client.ask(self._template.fill(question=question, reply=reply), answer_of)
         return None if isinstance(found, Unavailable) else found
 
 
@@ -164,11 +149,11 @@ class LLMZoomJudge:
         client: A model that sees.
     """
 
-    def __init__(self, client: ChatClient) -> None:
+    def __init__(self, client: QuestionClient) -> None:
         self._client = client
         self._template = prompt_template("zoom_need")
 
-    def __call__(self, question: str, images: Sequence[npt.NDArray[np.uint8]]) -> int | None:
+    async def __call__(self, question: str, images: Sequence[npt.NDArray[np.uint8]]) -> int | None:
         """Returns a whole number from 1 to 10; None if the model is unavailable.
 
         Args:
@@ -176,7 +161,7 @@ class LLMZoomJudge:
             images: What it is about, as it was shown, each uint8 [height, width, 3].
         """
         messages = with_images(self._template.fill(question=question), images)
-        found = self._client.ask(messages, _read_zoom_score)
+        found = await self._client.ask(messages, _read_zoom_score)
         return None if isinstance(found, Unavailable) else found
 
 
@@ -187,8 +172,8 @@ def _read_zoom_score(reply: str) -> int:
     return int(text)
 
 
-def write_wrong_responses(
-    client: ChatClient, request: str, right: str, number: int, *, images: Sequence[npt.NDArray[np.uint8]] = ()
+async def write_wrong_responses(
+    client: QuestionClient, request: str, right: str, number: int, *, images: Sequence[npt.NDArray[np.uint8]] = ()
 ) -> tuple[str, ...] | Unavailable:
     """Returns responses to a request that are wrong, or why there are none.
 
@@ -212,4 +197,5 @@ def write_wrong_responses(
         return given
 
     messages = prompt_template("wrong_responses").fill(request=request, right=right, number=number)
-    return client.ask(with_images(messages, images), read)
+    written: tuple[str, ...] | Unavailable = await client.ask(with_images(messages, images), read)
+    return written

@@ -18,14 +18,13 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
 
-from agents.api.client import ChatClient
 from agents.api.conversation import Message
 from agents.api.failures import Unavailable
-from judges.batched_judging import TextAndState, score_together
+from judges.asking import QuestionClient, TextAndState, gather
 from judges.llm.claim_extraction import Extraction, family_of
 from judges.llm.judge_prompts import prompt_template, read_yes_no
 from judges.scores import JudgeScore
@@ -63,50 +62,43 @@ class ReplyJudge(ABC, Generic[_Verdict]):
 
     def __init__(
         self,
-        client: ChatClient,
+        client: QuestionClient,
         world: str,
         skill: Skill = "grounding",
         representation: Representation = "natural_language",
     ) -> None:
-        self.client = client
+        self._client = client
         self._world, self._family = world, family_of(world, representation)
         self._template = prompt_template(f"{self._family.prompts}/{self.prompts}_{skill}")
 
-    def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
+    async def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
         """Returns the score of a text against a state, or unavailable; a blank text scores 0 without a question.
 
         Raises:
             ConfigError: The state is another world's. No text and no failure of the endpoint raises.
         """
-        return self.score_many([(text, state)])[0]
+        (score,) = await self.score_many([(text, state)])
+        return score
 
-    def score_many(self, claims: Sequence[TextAndState]) -> list[JudgeScore]:
+    async def score_many(self, claims: Sequence[TextAndState]) -> list[JudgeScore]:
         """Returns the scores of many texts, in order; each distinct question is asked once.
 
         Raises:
             ConfigError: A state is another world's.
         """
-        return score_together([(self, claims)])[0]
-
-    def questions(self, claims: Sequence[TextAndState]) -> dict[Hashable, tuple[Message, ...]]:
-        """Returns the distinct questions about some claims; none about a blank text."""
-        asked = (self._messages(text, state) for text, state in claims if text.strip())
-        return {question: question for question in asked}
-
-    def ask(self, question: tuple[Message, ...]) -> _Verdict | Unavailable:
-        """Returns the model's answer to one question."""
-        return self.client.ask(question, self._read)
-
-    def read(
-        self, claims: Sequence[TextAndState], answers: Mapping[Hashable, _Verdict | Unavailable]
-    ) -> list[JudgeScore]:
-        """Returns the claims' scores, from the answers to their questions."""
+        answers = await self.ask(claims)
         return [
             self._score(answers[self._messages(text, state)], state)
             if text.strip()
             else JudgeScore(value=0.0, reason="nothing was said")
             for text, state in claims
         ]
+
+    async def ask(self, claims: Sequence[TextAndState]) -> dict[tuple[Message, ...], _Verdict | Unavailable]:
+        """Returns the model's answer to each distinct question about some claims; blank texts raise none."""
+        questions = dict.fromkeys(self._messages(text, state) for text, state in claims if text.strip())
+        answers = await gather(self._client.ask(question, self._read) for question in questions)
+        return dict(zip(questions, answers, strict=True))
 
     def _score(self, answer: _Verdict | Unavailable, state: Mapping[str, Any]) -> JudgeScore:
         return JudgeScore.unavailable(answer.reason) if isinstance(answer, Unavailable) else self._worth(answer, state)
@@ -158,7 +150,7 @@ class ExtractionJudge(ReplyJudge[Extraction]):
         return ExactJudge(self._world, self._family.extraction.representation)
 
 
-def llm_judges(client: ChatClient, method: Method) -> dict[Section, JudgeFor]:
+def llm_judges(client: QuestionClient, method: Method) -> dict[Section, JudgeFor]:
     """Returns what `shape` takes as `judge_for`: observations and predictions have prompts of their own.
 
     Args:

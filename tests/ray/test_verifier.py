@@ -30,19 +30,19 @@ CHECKPOINT = CHECKOUT / "training" / "recipes" / "checkpoints" / "frozenlake_tin
 POINTS = ((50, "red mug"), (9, "kite"))
 LIKELY = """
 import math
-from judges.batched_judging import Deferred
+from judges.asking import BatchedModel
 from judges.episode_rewards.reward_registry import register
 from judges.episode_rewards.episode_reward import EachByItself, EpisodeReward
 from judges.scores import Reward
 
 def build(models):
-    told = Deferred(models.likelihoods, None, key_of=lambda asked: (id(asked[0]), *asked[1:]))
-    def likely(episode):
-        said = told(episode, "What next?", "", episode.turns[-1].response_text[:40])
+    likelihoods = BatchedModel(models.likelihoods)
+    async def likely(episode):
+        said = await likelihoods(episode, "What next?", "", episode.turns[-1].response_text[:40])
         if said is None:
             return Reward.unavailable("no answer")
         return Reward(terms={"likely": math.exp(sum(said) / len(said))})
-    return EachByItself(likely, [told])
+    return EachByItself(likely)
 
 register(EpisodeReward(name="likely", build=build, models=frozenset({"likelihoods"})))
 """

@@ -19,19 +19,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agents.agent import Agent, LearningAgent
 from agents.api.client import ChatClient
+from agents.event_loop import run_blocking
 from agents.hf.checkpoint import torch_device
-from judges.batched_judging import MapFn, one_by_one
+from judges.asking import QuestionCache, gather
 from judges.episode_rewards.episode_reading import final_state, key_of, query_id
 from judges.episode_rewards.episode_reward import EpisodeJudge, rewards_by
 from judges.episode_rewards.judge_models import JudgeModels
 from judges.episode_rewards.rollout_curation import Curated, curate, is_trivial
-from judges.grading import match_answer
+from judges.grading import AnswerJudge, match_answer
 from judges.llm.llm_graders import LLMAnswerJudge
 from judges.scores import Reward
 from training.config.world_spec import WorldSpec
@@ -281,7 +282,7 @@ def filter_rollouts(
     trivial = [drops_trivial and is_trivial(num, len(group)) for num, group in zip(num_right, pairs, strict=True)]
     rollouts = [pair for group, is_dropped in zip(pairs, trivial, strict=True) if not is_dropped for pair in group]
     # All questions at once: the verifier's models read many rows in one pass.
-    rewards = rewards_by(config.reward.name, judge, [played for played, _ in rollouts])
+    rewards = judge.rewards([played for played, _ in rollouts])
     rejections: Counter[str] = Counter()
     samples: dict[str, list[tuple[Trajectory, Reward]]] = {}
     for (played, known), reward in zip(rollouts, rewards, strict=True):
@@ -348,36 +349,39 @@ def _digest(name: str) -> str:
 
 
 class CurationJudge:
-    """The judge of a reward, and who says whether answers are right that no rule can compare.
+    """The judge of a reward, and the judge of answers that no rule can compare.
 
     Args:
-        rewards: The judge of the reward.
-        answers: An `AnswerJudge` within `functools.cache`, which grades with 0 or 1; None without a model.
-        map_fn: How many are asked about together.
+        name: The reward's name.
+        judge: The reward's judge.
+        answers: Grades answers with 0 or 1; None without a model.
+        questions: What `answers` and `judge` ask through; None without a model.
     """
 
-    def __init__(self, rewards: EpisodeJudge, answers: Any = None, map_fn: MapFn = one_by_one) -> None:
-        self._rewards, self._answers, self._map_fn = rewards, answers, map_fn
+    def __init__(
+        self, name: str, judge: EpisodeJudge, answers: AnswerJudge | None = None, questions: QuestionCache | None = None
+    ) -> None:
+        self._name, self._judge, self._answers, self._questions = name, judge, answers, questions
 
-    def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
+    def rewards(self, episodes: Sequence[Trajectory]) -> list[Reward]:
         """Returns the reward of each episode, in order."""
-        return self._rewards(episodes)
+        return run_blocking(rewards_by(self._name, self._judge, episodes))
 
     def settled(self, episodes: Sequence[Trajectory]) -> list[Trajectory | None]:
-        """Returns each episode as if its answer could be compared by rule, with success by what the judge says.
+        """Returns each episode as if its answer could be compared by rule, with the judge's verdict as its success.
 
-        One whose answer is compared by rule stays what it is; of one that the judge says nothing of there is None.
+        An episode whose answer a rule compares stays as it is; None for one on which the judge gives no verdict.
         """
-        if self._answers is None:
+        if self._answers is None or self._questions is None:
             return list(episodes)
-        self._answers.cache_clear()
-        return list(self._map_fn(self._settled, episodes))
+        self._questions.clear()
+        return run_blocking(gather(map(self._settled, episodes)))
 
-    def _settled(self, episode: Trajectory) -> Trajectory | None:
+    async def _settled(self, episode: Trajectory) -> Trajectory | None:
         state = final_state(episode)
         if state.get("answer_kind") != "semantic":
             return episode
-        score = match_answer(state["answer"], key_of(episode), self._answers)
+        score = await match_answer(state["answer"], key_of(episode), self._answers)
         if not score.available:
             return None
         right = score.value == 1.0
@@ -386,11 +390,11 @@ class CurationJudge:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what the judge of the reward remembers."""
-        return self._rewards.state_dict()
+        return self._judge.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on with what it remembered."""
-        self._rewards.load_state_dict(state)
+        self._judge.load_state_dict(state)
 
 
 def with_outcome(episode: Trajectory, **outcome: Any) -> Trajectory:
@@ -413,13 +417,13 @@ def curation_judge(config: CurateConfig) -> Iterator[CurationJudge]:
         verifier = opened.enter_context(closing(Verifier(config.verifier, device)))
         client = _asked(config)
         if client is None:
-            yield CurationJudge(reward.make_judge(JudgeModels(**verifier.models)))
+            yield CurationJudge(reward.name, reward.make_judge(JudgeModels(**verifier.models)))
             return
         opened.enter_context(closing(client))
-        answers, asked = cache(LLMAnswerJudge(client, "binary")), model_judges(client, reward)
-        if "answer_judge" in asked and reward.answer_scale == "binary":
-            asked["answer_judge"] = answers
-        yield CurationJudge(reward.make_judge(JudgeModels(**verifier.models, **asked)), answers, client.map)
+        questions = QuestionCache(client)
+        answers, asked = LLMAnswerJudge(questions, "binary"), model_judges(client, questions, reward)
+        judge = reward.make_judge(JudgeModels(**verifier.models, **asked))
+        yield CurationJudge(reward.name, judge, answers, questions)
 
 
 def _asked(config: CurateConfig) -> Any:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.api.client import ChatClient
+from agents.event_loop import run_blocking
 from judges.agentic_judge import AgenticJudge, chat_generate
-from judges.batched_judging import Ahead, AheadJudge, finding_ahead
+from judges.asking import QuestionCache, QuestionClient
 from judges.episode_rewards.episode_reward import AskingEpisodeJudge, EpisodeJudge, EpisodeReward, rewards_by
 from judges.episode_rewards.judge_models import JudgeModels, Model
 from judges.llm.llm_graders import LLMAnswerJudge, LLMConsistencyJudge
-from judges.llm.llm_judge import llm_judges
+from judges.llm.llm_judge import ReplyJudge, llm_judges
 from judges.repetition_penalty import RepetitionConfig
 from judges.scores import Reward
 from judges.turn_rewards import (
@@ -99,18 +100,18 @@ class TurnScorer:
         self.terms = reward_terms(config)
         self._episode_judge: EpisodeJudge | None = None
         self._verifier, self._own_verifier = verifier, None
+        self._asks_ahead = False
         self._client = ChatClient(config.endpoint) if config.endpoint else None
-        self._ahead = Ahead()
+        self._questions = QuestionCache(self._client, self._client.begin) if self._client is not None else None
         self._judge_for: JudgeFor | Mapping[Section, JudgeFor] = exact_judge
-        if self._client is not None and config.method != "exact":
-            judges = llm_judges(self._client, config.method)
-            self._judge_for = {section: finding_ahead(find, self._ahead) for section, find in judges.items()}
+        if self._questions is not None and config.method != "exact":
+            self._judge_for = llm_judges(self._questions, config.method)
         reward = config.reward
         if reward is not None:
             if self._verifier is None:
                 self._verifier = self._own_verifier = Verifier(config.verifier, device)
-            asked = model_judges(self._client, reward)
-            self._episode_judge = reward.make_judge(JudgeModels(**self._verifier.models, **asked, ahead=self._ahead))
+            asked = model_judges(self._client, self._questions, reward)
+            self._episode_judge = reward.make_judge(JudgeModels(**self._verifier.models, **asked))
             self._episode_name = reward.name
 
     def for_evaluation(self) -> TurnScorer:
@@ -119,28 +120,36 @@ class TurnScorer:
 
     @contextmanager
     def asking_ahead(self) -> Iterator[None]:
-        """Lets `saw_turn` and `saw_episode` put questions to the judge model; within the block they are scored, too."""
-        if self._client is None:
+        """Lets `saw_turn` and `saw_episode` ask the judge model; episodes must be scored within the block."""
+        self._asks_ahead = self._client is not None
+        try:
             yield
-            return
-        with self._ahead.open(self._client.submitting()):
-            yield
+        finally:
+            self._asks_ahead = False
+            self._forget_questions()
 
     def saw_turn(self, env_id: str, turn: Turn) -> None:
-        """Begins to ask about a turn of an episode that goes on; if that is lost later, it was asked about in vain."""
-        if self._client is None or _is_lost(turn):
+        """Starts asking about a turn; if its episode is lost later, it was asked about in vain."""
+        if not self._asks_ahead or _is_lost(turn):
             return
         scored = ScoredTurn(turn=turn, env_id=env_id)
         for judge, claims in claims_by_judge([scored], sections_of(self.terms), self._judge_for):
-            if isinstance(judge, AheadJudge):
-                judge.ask_ahead([claim for _, _, claim in claims])
+            if isinstance(judge, ReplyJudge):
+                self._begin(judge.ask([claim for _, _, claim in claims]))
 
     def saw_episode(self, trajectory: Trajectory) -> None:
-        """Begins to ask about an episode that is over."""
-        if self._client is None or not isinstance(self._episode_judge, AskingEpisodeJudge):
-            return
-        if not any(map(_is_lost, trajectory.turns)):
-            self._episode_judge.ask_ahead(trajectory)
+        """Starts asking about an episode that is over."""
+        judge = self._episode_judge
+        if self._asks_ahead and isinstance(judge, AskingEpisodeJudge) and not any(map(_is_lost, trajectory.turns)):
+            self._begin(judge.ask_ahead(trajectory))
+
+    def _begin(self, asking: Coroutine[Any, Any, Any]) -> None:
+        assert self._client is not None, "only a model is asked ahead"
+        self._client.begin(asking)
+
+    def _forget_questions(self) -> None:
+        if self._questions is not None:
+            self._questions.clear()
 
     def score(self, trajectories: Sequence[Trajectory]) -> list[ScoredTrajectory]:
         """Judges every turn of a batch of trajectories.
@@ -152,24 +161,26 @@ class TurnScorer:
         terms: list[Any] = [term for term in self.terms if hasattr(term, "state_dict")]
         before = [term.state_dict() for term in terms]
         try:
-            return self._score(trajectories)
+            return run_blocking(self._score(trajectories))
         except BaseException:  # An episode judge that raises puts back its own.
             for term, state in zip(terms, before, strict=True):
                 term.load_state_dict(state)
             raise
+        finally:
+            self._forget_questions()
 
-    def _score(self, trajectories: Sequence[Trajectory]) -> list[ScoredTrajectory]:
+    async def _score(self, trajectories: Sequence[Trajectory]) -> list[ScoredTrajectory]:
         scored = [
             ScoredTrajectory(trajectory=t, turns=tuple(ScoredTurn(turn=turn, env_id=t.env_id) for turn in t.turns))
             for t in trajectories
         ]
         known = [each for each in scored if not each.is_lost]
-        shaped = iter(shape([each.trajectory for each in known], self.terms, judge_for=self._judge_for))
+        shaped = iter(await shape([each.trajectory for each in known], self.terms, judge_for=self._judge_for))
         scored = [each if each.is_lost else replace(each, turns=next(shaped)) for each in scored]
         if self._episode_judge is None:
             return scored
         # An episode of whose turns some could not be judged is asked about all the same: its others are learnt from.
-        rewards = iter(rewards_by(self._episode_name, self._episode_judge, [each.trajectory for each in known]))
+        rewards = iter(await rewards_by(self._episode_name, self._episode_judge, [each.trajectory for each in known]))
         return [each if each.is_lost else _with_reward(each, next(rewards), self._episode_name) for each in scored]
 
     def metrics(self) -> dict[str, float]:
@@ -216,13 +227,16 @@ def _with_reward(scored: ScoredTrajectory, reward: Reward, name: str) -> ScoredT
     return replace(scored, turns=(*scored.turns[:-1], last))
 
 
-def model_judges(client: ChatClient | None, reward: EpisodeReward) -> dict[str, Any]:
-    """Returns those of `JudgeModels` that a model behind an endpoint is for a reward; none without one."""
-    if client is None:
+def model_judges(
+    client: QuestionClient | None, questions: QuestionCache | None, reward: EpisodeReward
+) -> dict[str, Any]:
+    """Returns the fields of `JudgeModels` that a model behind an endpoint provides for a reward; none without one."""
+    if client is None or questions is None:
         return {}
     makers: dict[Model, Callable[[], Any]] = {
         "agentic_judge": lambda: AgenticJudge(chat_generate(client)),
-        "answer_judge": lambda: LLMAnswerJudge(client, reward.answer_scale),
+        "answer_judge": lambda: LLMAnswerJudge(questions, reward.answer_scale),
+        # Not from the cache: each sample is a reply of its own
         "consistency_judge": lambda: LLMConsistencyJudge(client, num_samples=reward.num_judgements),
     }
-    return {name: make() for name, make in makers.items() if name in reward.models} | {"map_fn": client.map}
+    return {name: make() for name, make in makers.items() if name in reward.models} | {"questions": questions}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -32,7 +32,6 @@ from vlm_envs.trajectory import Observation, Trajectory
 _MAX_NEW_TOKENS = 512
 """Longest reply, as of an endpoint."""
 
-_Item = TypeVar("_Item")
 _Verdict = TypeVar("_Verdict")
 Pixels = npt.NDArray[np.uint8]
 Place = tuple[float, float]
@@ -189,7 +188,7 @@ def _pool(config: VerifierConfig) -> ModelPool:
 
 
 class CheckpointJudge:
-    """What judges ask of a `ChatClient`, asked of an agent: the likeliest reply to one question after the other.
+    """An agent as a judge's model, like `ChatClient`: gives the likeliest reply to one question after the other.
 
     Args:
         name: Of the agent, such as `"hf:DIR"`.
@@ -206,7 +205,7 @@ class CheckpointJudge:
         self._name = name
         self._agent = make_agent(name, **{key: value for key, value in offered.items() if key in known})
 
-    def ask(
+    async def ask(
         self,
         messages: Sequence[Message],
         read: Callable[[str], _Verdict],
@@ -238,10 +237,6 @@ class CheckpointJudge:
                 reason = str(error)
                 observation = _once_more(reply, reason)
         return self._unavailable(f"unreadable twice: {reason}")
-
-    def map(self, function: Callable[[_Item], _Verdict], items: Iterable[_Item]) -> list[_Verdict]:
-        """Returns a function's results for many items, one after the other."""
-        return [function(each) for each in items]
 
     def close(self) -> None:
         """Lets go of the agent."""

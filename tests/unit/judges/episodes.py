@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from judges.episode_rewards.episode_reward import EpisodeJudge
 from judges.episode_rewards.judge_models import JudgeModels
 from judges.episode_rewards.reward_registry import episode_reward
+from tests.unit.judges.awaited import Waiting
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 
 BEFORE = {"player_position": (3, 1), "target_position": (3, 3), "hole_positions": []}
@@ -41,9 +41,9 @@ def episode(
     return Trajectory(env_id=env_id, seed=0, turns=turns, final_observation={"text": ""}, start_state_hash="")
 
 
-def episode_judge(name: str, **models: Any) -> EpisodeJudge:
-    """The judge of a reward, which may ask these fields of `JudgeModels`."""
-    return episode_reward(name).make_judge(JudgeModels(**models))
+def episode_judge(name: str, **models: Any) -> Any:
+    """The judge of a reward, which may ask these fields of `JudgeModels`; its calls are waited for."""
+    return Waiting(episode_reward(name).make_judge(JudgeModels(**models)))
 
 
 def lake(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -123,10 +122,7 @@ def test_the_command_asks_an_endpoint_and_prints_what_it_cost(capsys):
 def test_cases_judged_together_agree_as_they_do_one_by_one():
     judge = AgenticJudge(lambda said: f"<think>so</think><answer>{len(said[0].text) % 2 == 0}</answer>")
     one_by_one = measure_verdicts(judge, ENV_ID, num_cases=12, **INSTRUCTIONS)
-    with ThreadPoolExecutor(4) as pool:
-        together = measure_verdicts(
-            judge, ENV_ID, num_cases=12, map_fn=lambda *work: list(pool.map(*work)), **INSTRUCTIONS
-        )
+    together = measure_verdicts(judge, ENV_ID, num_cases=12, num_parallel=4, **INSTRUCTIONS)
     assert together == one_by_one
     assert 0 < together.num_true_yes + together.num_false_yes < 12, "the verdicts differ from case to case"
 

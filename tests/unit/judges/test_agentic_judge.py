@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.api.failures import Unavailable
-from judges.agentic_judge import AgenticConfig, AgenticJudge, JudgingCase, Utterance, read_verdict
-from judges.grading import match_answer
+from judges.agentic_judge import AgenticConfig, JudgingCase, Utterance, read_verdict
+from tests.unit.judges.awaited import AgenticJudge, match_answer
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.tools.pdf_documents import PictureDocument

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.grading import extract_answer, grade_answer, match_answer
+from judges.grading import extract_answer
 from judges.scores import JudgeScore
+from tests.unit.judges.awaited import grade_answer, match_answer
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import (
     AnswerKey,

@@ -8,11 +8,12 @@ from functools import cache
 
 import pytest
 
-from judges.episode_rewards.argos import ArgosModels, argos_reward
-from judges.episode_rewards.ivgr import IvgrQuery, format_reward, grounded_reward
-from judges.episode_rewards.mags import MagsRollout, answer_reward, read_rollout
-from judges.grading import extract_answer, grade_answer, match_answer
+from judges.episode_rewards.argos import ArgosModels
+from judges.episode_rewards.ivgr import IvgrQuery, format_reward
+from judges.episode_rewards.mags import MagsRollout, read_rollout
+from judges.grading import extract_answer
 from judges.scores import JudgeScore
+from tests.unit.judges.awaited import answer_reward, argos_reward, grade_answer, grounded_reward, match_answer
 from tests.unit.vlm_envs.qa.quiz import Quiz
 from vlm_envs.qa.qa_context import PictureContext
 from vlm_envs.qa.qa_world import QAWorld

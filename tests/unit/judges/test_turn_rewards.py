@@ -6,13 +6,8 @@ from dataclasses import replace
 import pytest
 
 from judges.scores import JudgeScore
-from judges.turn_rewards import (
-    RepetitionTerm,
-    exact_judge,
-    grounding_reward,
-    shape,
-    worldmodeling_reward,
-)
+from judges.turn_rewards import RepetitionTerm, exact_judge, grounding_reward, worldmodeling_reward
+from tests.unit.judges.awaited import shape
 from tests.unit.judges.episodes import lake, with_state
 
 OBSERVED = "the target is at the same row and to the right of the player."

@@ -11,8 +11,9 @@ import torch
 from agents.hf.tiny_vlm import IM_END, IM_START, IMAGE_PAD, VISION_END, VISION_START
 from agents.perception.likelihood import HFLikelihood, LikelihoodConfig, LikelihoodQuery, passes_of
 from agents.perception.weights import WeightsUnavailableError
-from judges.episode_rewards.argos import argos_reward, reasoning_quality
+from judges.episode_rewards.argos import reasoning_quality
 from judges.episode_rewards.judge_models import ArgosModels, LikelihoodModel, PackedMask
+from tests.unit.judges.awaited import argos_reward
 from tests.unit.models import load
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey

@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from benchmarks.trainers.late_world import LateJudge, LateLake, share_of
+from agents.event_loop import run_blocking
+from benchmarks.trainers.late_world import LateLake, late_judge, share_of
 from benchmarks.trainers.trainer_comparison import Work
 from vlm_envs.splits import split_seeds
 
@@ -56,7 +57,7 @@ class Episode:
 
 def test_the_judge_is_asked_about_several_at_a_time():
     started = time.monotonic()
-    rewards = LateJudge(200.0, 8)([Episode()] * 16)
+    rewards = run_blocking(late_judge(200.0, 8)([Episode()] * 16))
     taken_s = time.monotonic() - started
     assert len({reward.terms["score"] for reward in rewards}) == 16
     assert 0.4 <= taken_s < 3.2  # twice 200 ms, not sixteen times

@@ -9,6 +9,7 @@ import pytest
 from judges.episode_rewards.episode_reading import final_state
 from judges.episode_rewards.judge_models import JudgeModels
 from judges.episode_rewards.reward_registry import episode_reward
+from tests.unit.judges.awaited import Waiting
 from tests.unit.judges.episode_rewards.test_episodes import played
 from vlm_envs.trajectory import Trajectory
 
@@ -60,7 +61,7 @@ def test_the_hacks_are_what_they_say():
 
 
 def totals_of(settings):
-    judge = episode_reward("argos").with_settings(settings).make_judge(JudgeModels(likelihoods=likelihoods))
+    judge = Waiting(episode_reward("argos").with_settings(settings).make_judge(JudgeModels(likelihoods=likelihoods)))
     honest, spray, flatter = judge([played("points", SEED), sprayed(), flattered()])
     told = {"honest": honest, "sprayed": spray, "flattered": flatter}
     return {name: each.total for name, each in told.items()}, {name: each.raw for name, each in told.items()}
@@ -93,5 +94,5 @@ def test_nobody_is_asked_about_a_term_that_is_left_out():
     settings = ABLATIONS["outcome only"]
     reward = episode_reward("argos").with_settings(settings)
     assert reward.models == {"answer_judge"}
-    judge = reward.make_judge(JudgeModels(likelihoods=never, masks=lambda episode: never))
+    judge = Waiting(reward.make_judge(JudgeModels(likelihoods=never, masks=lambda episode: never)))
     assert [each.terms for each in judge([sprayed()])] == [{"accuracy": 1.0}]

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from judges.episode_rewards.argos import (
     ArgosModels,
     ArgosSettings,
-    argos_reward,
     description_score,
     gated_mean,
     point_score,
@@ -20,6 +19,7 @@ from judges.episode_rewards.argos import (
 )
 from judges.grounding import Moment, Segment, WrittenPoint, read_response
 from judges.scores import JudgeScore
+from tests.unit.judges.awaited import argos_reward
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
 

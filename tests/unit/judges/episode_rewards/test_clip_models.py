@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.episode_rewards.argos import ArgosSettings, DescriptionModel, MaskModel, argos_reward
+from judges.episode_rewards.argos import ArgosSettings, DescriptionModel, MaskModel
 from judges.episode_rewards.exact_models import clip_descriptions, clip_mask_model, clip_models
 from judges.grounding import Moment, Segment, read_response
+from tests.unit.judges.awaited import argos_reward
 from tests.unit.vlm_envs.content.scenes.scene_truth import frame_sentences
 from vlm_envs.content.scenes.clip_drawing import draw_clip
 from vlm_envs.content.scenes.scene import Thing

@@ -15,7 +15,7 @@ from PIL import Image
 
 import vlm_envs
 from agents.oracle import OracleAgent
-from judges.episode_rewards.argos import ArgosSettings, argos_judge
+from judges.episode_rewards.argos import ArgosSettings
 from judges.episode_rewards.episode_reading import (
     final_state,
     formats_correct,
@@ -25,11 +25,11 @@ from judges.episode_rewards.episode_reading import (
     shown_images,
     true_boxes,
 )
-from judges.episode_rewards.ivgr import IvgrJudge
 from judges.episode_rewards.judge_models import JudgeModels
 from judges.episode_rewards.reward_registry import EPISODE_REWARDS, register
 from judges.scores import JudgeScore
 from judges.word_consistency import content_words, word_consistency
+from tests.unit.judges.awaited import IvgrJudge, argos_judge
 from tests.unit.judges.episodes import episode as episode_of
 from tests.unit.judges.episodes import episode_judge, with_response, with_state
 from vlm_envs.errors import ConfigError

@@ -12,14 +12,11 @@ from judges.episode_rewards.ivgr import (
     IvgrSettings,
     Reference,
     RolloutArchive,
-    consistency_score,
     format_reward,
-    grounded_reward,
     offer_best,
-    score_query,
-    textual_reward,
 )
 from judges.scores import JudgeScore
+from tests.unit.judges.awaited import consistency_score, grounded_reward, score_query, textual_reward
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.tools.coordinates import WrittenBox

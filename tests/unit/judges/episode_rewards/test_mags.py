@@ -9,15 +9,14 @@ from hypothesis import strategies as st
 from judges.episode_rewards.mags import (
     MagsReading,
     MagsRollout,
-    answer_reward,
     count_words,
-    mags_reward,
     read_rollout,
     rethink_reward,
     zoom_format_reward,
     zoom_reward,
 )
 from judges.scores import JudgeScore
+from tests.unit.judges.awaited import answer_reward, mags_reward
 from vlm_envs.responses.answers import AnswerKey
 
 TEN_WORDS = "the small red sign stands behind two tall green trees"

@@ -18,6 +18,7 @@ from judges.episode_rewards.judge_models import JudgeModels
 from judges.episode_rewards.mags import MagsSettings, MagsStage1Settings
 from judges.episode_rewards.reward_registry import SHIPPED, episode_reward, register
 from judges.scores import JudgeScore, Reward
+from tests.unit.judges.awaited import Waiting
 from tests.unit.judges.episode_rewards.test_episodes import played
 from tests.unit.judges.episode_rewards.test_unchanged import STRATEGIES, episodes_of, graded
 from tests.unit.judges.episodes import with_response, with_state
@@ -120,7 +121,7 @@ def told(name: str, settings):
     )
     episodes = all_episodes(name)
     reward = episode_reward(name).with_settings(settings)
-    given = reward.make_judge(models)(episodes)
+    given = Waiting(reward.make_judge(models))(episodes)
     return [each.terms for each in given], asked, [reward.rejection_reason(each) for each in episodes]
 
 
@@ -208,7 +209,7 @@ def own(settings: OwnSettings) -> EpisodeReward:
 def test_a_reward_of_ones_own_has_constants_too(capsys):
     register(own(OwnSettings()))
     name = f"{__name__}:own_with_settings"
-    judge = episode_reward(name).with_settings({"bonus": 3}).make_judge(JudgeModels())
+    judge = Waiting(episode_reward(name).with_settings({"bonus": 3}).make_judge(JudgeModels()))
     assert judge([played("arm", 0)])[0].total == 3
     assert main(["rewards", name]) == 0
     assert "bonus=1.0\n      What an episode earns. Source: our choice." in capsys.readouterr().out

@@ -10,11 +10,12 @@ import pytest
 import vlm_envs
 from agents.oracle import OracleAgent
 from benchmarks.models.judged import judge_episodes
-from judges.episode_rewards.argos import ArgosSettings, argos_judge
+from judges.episode_rewards.argos import ArgosSettings
 from judges.episode_rewards.episode_reading import final_state, true_boxes
 from judges.episode_rewards.exact_models import exact_descriptions, exact_masks
 from judges.episode_rewards.judge_models import JudgeModels
 from judges.grounding import read_response
+from tests.unit.judges.awaited import argos_judge
 from tests.unit.judges.episodes import episode as episode_of
 from tests.unit.judges.episodes import episode_judge, with_response, with_state
 from vlm_envs.content.scenes.clip_questions import CATEGORIES

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import vlm_envs
+from agents.event_loop import run_blocking
 from agents.oracle import OracleAgent
 from benchmarks.models.judged import judge_episodes
 from judges.episode_rewards.argos import exact_grounding
@@ -66,11 +67,11 @@ def test_models_look_at_images_without_their_margins():
     episode = with_state(episode, sample_id="own:1")  # Of a data set, so that no mask is known.
     seen = []
 
-    def look(image, label):
+    async def look(image, label):
         seen.append(image.shape[:2])
         return PackedMask.of(np.ones(image.shape[:2], np.bool_))
 
     mask = seen_masks(look, episode)
-    assert mask is not None and mask("mug", None, None).all()
+    assert mask is not None and run_blocking(mask("mug", None, None)).all()
     width, height = final_state(episode)["shown_size"]
     assert seen == [(height, width)] != [episode.turns[0].observation["images"][0].shape[:2]]

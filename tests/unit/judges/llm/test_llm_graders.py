@@ -1,5 +1,6 @@
 """Graded judges, and judges of several models that are asked at once."""
 
+import asyncio
 import contextlib
 import json
 import threading
@@ -10,10 +11,9 @@ import pytest
 from agents.api.client import ChatClient
 from agents.api.conversation import Picture
 from agents.api.endpoint_config import EndpointConfig
-from judges.batched_judging import score_together
-from judges.llm.llm_graders import LLMAnswerJudge, LLMConsistencyJudge
 from judges.llm.llm_judge import DirectJudge, ExtractionJudge
 from tests.unit.agents.api import endpoint as fake
+from tests.unit.judges.awaited import LLMAnswerJudge, LLMConsistencyJudge, score_together
 from vlm_envs.errors import ConfigError
 
 CLAIM = ("the goal is right of me", {"player_position": (3, 1), "target_position": (3, 3), "hole_positions": []})
@@ -51,7 +51,7 @@ class TestTogether:
         assert server.max_at_once == len(server.requests) == 3
         assert not server.together.broken
         server.num_alone = 3
-        assert scores == [[judge.score(*CLAIM)] for judge in judges]
+        assert scores == [score_together([(judge, [CLAIM])])[0] for judge in judges]
 
     def test_judges_of_several_models_ask_together(self, make_gathering):
         together = threading.Barrier(3)
@@ -69,25 +69,26 @@ class TestTogether:
         is_asking = threading.Event()
 
         class Interrupted(DirectJudge):
-            def ask(self, question):
-                is_asking.wait(20.0)
+            async def ask(self, claims):
+                await asyncio.to_thread(is_asking.wait, 20.0)
                 raise KeyboardInterrupt
 
         class Slow(DirectJudge):
-            def ask(self, question):
+            async def ask(self, claims):
                 is_asking.set()
-                other._stopping.wait(20.0)
-                return super().ask(question)
+                await asyncio.sleep(20.0)
+                return await super().ask(claims)
 
         claims = [(f"text {number}", CLAIM[1]) for number in range(200)]
         judges = [Interrupted(one, "VLM/FrozenLake-v0"), Slow(other, "VLM/FrozenLake-v0")]
         with pytest.raises(KeyboardInterrupt):
             score_together([(judge, claims) for judge in judges])
         assert not first.requests
-        num_asked = len(second.requests)
-        assert num_asked < 200
-        assert DirectJudge(other, "VLM/FrozenLake-v0").score(*CLAIM).available, "and it can be asked again"
-        assert len(second.requests) == num_asked + 1
+        assert not second.requests
+        assert score_together([(DirectJudge(other, "VLM/FrozenLake-v0"), [CLAIM])])[0][0].available, (
+            "and it can be asked again"
+        )
+        assert len(second.requests) == 1
 
 
 class TestAnswers:

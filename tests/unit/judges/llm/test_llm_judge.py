@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.api.failures import UnreadableReplyError
-from judges.batched_judging import BatchJudge, score_many
+from judges.asking import BatchJudge
 from judges.llm.claim_extraction import FAMILIES, EgocentricExtraction, GridExtraction, MetricExtraction
-from judges.llm.llm_judge import DirectJudge, ExtractionJudge
 from judges.scores import Judge
 from judges.state_text.exact_judge import ExactJudge
 from tests.unit.agents.api import endpoint as fake
+from tests.unit.judges.awaited import DirectJudge, ExtractionJudge
 from vlm_envs.errors import ConfigError
 
 LAKE = {"player_position": (3, 1), "target_position": (3, 3), "hole_positions": [(0, 1)]}
@@ -127,7 +127,7 @@ class TestDirect:
             f"<answer>{'NO' if 'left' in messages[1]['content'][-30:] else 'YES'}</answer>"
         )
         claims = [("the goal is right", LAKE), ("the goal is left", LAKE)] * 10
-        assert [score.value for score in score_many(judge, claims)] == [1.0, 0.0] * 10
+        assert [score.value for score in judge.score_many(claims)] == [1.0, 0.0] * 10
         assert len(endpoint.requests) == 2
 
     def test_another_worlds_state_is_a_programmers_error(self, client):

@@ -3,8 +3,9 @@
 import pytest
 
 from judges.llm.llm_judge import llm_judges
-from judges.turn_rewards import RepetitionTerm, grounding_reward, shape, worldmodeling_reward
+from judges.turn_rewards import RepetitionTerm, grounding_reward, worldmodeling_reward
 from tests.unit.agents.api import endpoint as fake
+from tests.unit.judges.awaited import shape
 from tests.unit.judges.episodes import lake
 from vlm_envs.errors import ConfigError
 

@@ -10,7 +10,8 @@ from judges.state_text.egocentric_rules import EgocentricRules
 from judges.state_text.exact_judge import RULES, ExactJudge, has_rules, rules_of
 from judges.state_text.metric_rules import MetricRules
 from judges.state_text.vocabulary import VOCABULARIES
-from judges.turn_rewards import RepetitionTerm, grounding_reward, shape
+from judges.turn_rewards import RepetitionTerm, grounding_reward
+from tests.unit.judges.awaited import shape
 from tests.unit.judges.episodes import lake
 from vlm_envs.errors import ConfigError
 from vlm_envs.worlds.frozen_lake import FrozenLakeWorld

@@ -10,6 +10,7 @@ import pytest
 from agents.api.endpoint_config import EndpointConfig
 from judges.episode_rewards.ivgr import MEAN_OF_FOUR
 from judges.episode_rewards.mags import MagsStage1Settings
+from tests.unit.judges.awaited import Waiting
 from tests.unit.judges.episode_rewards.test_episodes import played
 from training.__main__ import main
 from training.config.judge_config import JudgeConfig
@@ -161,9 +162,14 @@ def test_consistency_is_asked_as_often_as_is_set():
     endpoint = EndpointConfig(model="judge", base_url="http://127.0.0.1:9", api_key_variable="")
     scorer = TurnScorer(replace(judge_of("ivgr", *MEAN_OF_FOUR.given), endpoint=endpoint))
     asked = []
-    scorer._client.ask = lambda messages, read, **how: asked.append(how) or 1.0
+
+    async def ask(messages, read, **how):
+        asked.append(how)
+        return 1.0
+
+    scorer._client.ask = ask
     grounded, textual = played("ivgr_grounded", 1), played("ivgr_textual", 1)
-    assert scorer._episode_judge([grounded, textual])[1].terms["consistency"] == 1.0
+    assert Waiting(scorer._episode_judge)([grounded, textual])[1].terms["consistency"] == 1.0
     assert sorted(each["sample"] for each in asked) == [0, 1, 2, 3]
     assert {each["temperature"] for each in asked} == {0.5}
     scorer.close()

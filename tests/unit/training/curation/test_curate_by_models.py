@@ -17,9 +17,9 @@ pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 from agents.agent import Response
 from agents.api.conversation import with_images
 from judges.llm.judge_prompts import prompt_template
-from judges.llm.llm_graders import LLMAnswerJudge
 from tests.unit.agents.api.conftest import KEY, environment  # noqa: F401 - a fixture
 from tests.unit.agents.api.endpoint import FakeEndpoint
+from tests.unit.judges.awaited import LLMAnswerJudge
 from training.__main__ import main
 from training.curation import curation_loop
 from training.curation.curated_data import curated_episodes

@@ -11,8 +11,8 @@ pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'"
 
 import vlm_envs
 from agents.oracle import OracleAgent
-from judges.episode_rewards.argos import argos_judge
 from judges.episode_rewards.judge_models import JudgeModels
+from tests.unit.judges.awaited import argos_judge
 from tests.unit.judges.episodes import episode as episode_of
 from training.recipes.argos import argos_hack_tiny
 from vlm_envs.content.colors import COLORS

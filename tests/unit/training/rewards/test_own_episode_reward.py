@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agents.event_loop import run_blocking
 from agents.oracle import OracleAgent
 from agents.registry import make_agent
 from judges.episode_rewards import reward_registry
@@ -87,7 +88,7 @@ def test_what_is_no_reward_is_told_in_one_line(given):
         return given
 
     with pytest.raises(ConfigError) as told:
-        EachByItself(own)(["episode"])
+        run_blocking(EachByItself(own)(["episode"]))
     (line,) = str(told.value).splitlines()
     assert line.startswith(f"The episode reward {__name__}:{own.__qualname__} must return a judges.scores.Reward")
     assert line.endswith(f"; got {given!r}.")
@@ -104,8 +105,8 @@ def test_worlds_without_samples_are_curated_by_their_start_states(expert, tmp_pa
 class TooFewOrMany(EachByItself):
     num_more = -1
 
-    def __call__(self, episodes):
-        rewards = super().__call__(episodes)
+    async def __call__(self, episodes):
+        rewards = await super().__call__(episodes)
         return rewards[: self.num_more] if self.num_more < 0 else rewards * 2
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from agents.rollout import rollout
 from judges.episode_rewards.argos import reasoning_quality
 from judges.episode_rewards.exact_models import seen_masks
 from tests.unit.agents.perception.checkpoints import save_detector, save_segmenter
+from tests.unit.judges.awaited import awaited
 from tests.unit.judges.episodes import with_response, with_state
 from training.config.judge_config import JudgeConfig, VerifierConfig
 from training.curation.curation_config import CurateConfig
@@ -43,7 +43,15 @@ def argos(**directories) -> JudgeConfig:
 def looking(config):
     """What finds masks in an episode, one question after the other."""
     ask = Verifier(config).models["picture_masks"]
-    return partial(seen_masks, lambda picture, label: ask([(picture, label)])[0])
+
+    async def look(picture, label):
+        return ask([(picture, label)])[0]
+
+    def masks(episode):
+        found = seen_masks(look, episode)
+        return None if found is None else awaited(found)
+
+    return masks
 
 
 def qualities(model, trajectories):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from dataclasses import replace
@@ -13,10 +14,11 @@ from agents.oracle import OracleAgent
 from agents.perception.likelihood import HFLikelihood
 from agents.rollout import rollout
 from judges.episode_rewards.episode_reading import true_boxes
-from judges.episode_rewards.ivgr import MEAN_OF_FOUR, IvgrJudge
+from judges.episode_rewards.ivgr import MEAN_OF_FOUR
 from judges.episode_rewards.judge_models import JudgeModels
 from judges.scores import JudgeScore
 from tests.unit.agents.api.endpoint import FakeEndpoint, Gathering, reply, status
+from tests.unit.judges.awaited import IvgrJudge, Waiting
 from tests.unit.judges.episodes import episode_judge, with_response, with_state
 from training.config.judge_config import JudgeConfig, VerifierConfig
 from training.config.world_spec import WorldSpec
@@ -58,7 +60,7 @@ def test_an_iterations_questions_are_under_way_together(method):
         scorer = TurnScorer(
             JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward=method, endpoint=config)
         )
-        rewards = scorer._episode_judge(episodes)
+        rewards = Waiting(scorer._episode_judge)(episodes)
         assert len(server.requests) == 64, "once each"
         assert server.max_at_once == NUM_PARALLEL, "64 requests in 8 rounds of 8"
         assert not server.together.broken, "every one of them found its seven neighbours"
@@ -82,19 +84,16 @@ def test_observations_and_predictions_are_under_way_together():
 
 
 class Counting:
-    """Notes what it is asked, and how often it is asked several things together."""
+    """An asynchronous judge that counts how many questions it is asked before it answers the first."""
 
     def __init__(self, answer):
-        self.answer, self.asked, self.sizes = answer, [], []
+        self.answer, self.asked, self.num_together = answer, [], None
 
-    def __call__(self, *question):
+    async def __call__(self, *question):
         self.asked.append(question)
+        await asyncio.sleep(0.01)
+        self.num_together = self.num_together or len(self.asked)
         return self.answer(*question)
-
-    def map(self, function, items):
-        items = list(items)
-        self.sizes.append(len(items))
-        return [function(item) for item in items]
 
 
 def test_the_same_is_asked_and_paid_at_once_and_one_by_one():
@@ -102,11 +101,11 @@ def test_the_same_is_asked_and_paid_at_once_and_one_by_one():
     results = []
     for _ in range(2):
         judge = Counting(lambda question, truth, answer: JudgeScore(value=float(answer.endswith(("1", "3")))))
-        results.append([episode_judge("argos", answer_judge=judge, map_fn=judge.map)(episodes), judge])
+        results.append([episode_judge("argos", answer_judge=judge)(episodes), judge])
     rewards, judge = results[0]
     alone = [episode_judge("argos", answer_judge=judge.answer)([episode])[0] for episode in episodes]
     assert rewards == alone == results[1][0]
-    assert judge.sizes == [6]
+    assert judge.num_together == 6
     assert len(judge.asked) == 6
 
 
@@ -139,10 +138,10 @@ def test_likelihoods_come_in_one_batch(tiny_directory, monkeypatch):
 def test_ivgr_asks_all_consistency_at_once_and_its_archive_is_as_if_it_had_not():
     grounded, textual = (episodes_of("ZoomQA", prompt_format=f"ivgr_{name}") for name in ("grounded", "textual"))
     judge = Counting(lambda *question: JudgeScore(value=0.7))
-    at_once = IvgrJudge(JudgeModels(consistency_judge=judge, map_fn=judge.map))
+    at_once = IvgrJudge(JudgeModels(consistency_judge=judge))
     rewards = at_once([*grounded, *textual])
     asked = len(judge.asked)
-    assert judge.sizes == [len(set(judge.asked))]
+    assert judge.num_together == len(judge.asked)
     one_by_one = IvgrJudge(JudgeModels(consistency_judge=lambda *question: JudgeScore(value=0.7)))
     expected = {}
     for first, second in zip(grounded, textual, strict=True):
@@ -200,13 +199,13 @@ def test_four_judgements_of_one_text_are_under_way_together(tmp_path):
         grades = iter(["1", "0.7", "0.3", "0"])
         server.answer = lambda messages: f"<think>So.</think><answer>{next(grades)}</answer>"
         scorer = scorer_of(server, "ivgr", *settings, cache_dir=tmp_path)
-        first = scorer._episode_judge([*grounded, *same])
+        first = Waiting(scorer._episode_judge)([*grounded, *same])
         assert server.max_at_once == len(server.requests) == 4, "the second text's four are in the cache"
         assert not server.together.broken
         assert {request["temperature"] for request in server.requests} == {0.5}
         scorer.close()
         again = scorer_of(server, "ivgr", *settings, cache_dir=tmp_path)
-        assert again._episode_judge([*grounded, *same]) == first, "and so is everything in another process"
+        assert Waiting(again._episode_judge)([*grounded, *same]) == first, "and so is everything in another process"
         assert len(server.requests) == 4
         again.close()
     assert [reward.terms["consistency"] for reward in first[1:]] == [0.5, 0.5]
@@ -215,7 +214,7 @@ def test_four_judgements_of_one_text_are_under_way_together(tmp_path):
 def test_as_many_questions_are_under_way_as_the_endpoint_allows():
     with FakeEndpoint() as server:
         scorer = scorer_of(server, "argos", max_parallel=3)
-        assert all(reward.available for reward in scorer._episode_judge(open_questions(9)))
+        assert all(reward.available for reward in Waiting(scorer._episode_judge)(open_questions(9)))
         assert 1 <= server.max_at_once <= 3
         scorer.close()
 
