@@ -1,22 +1,27 @@
-"""What one judge after the other was asked before is asked at once now, and every reward is as it was."""
+"""Questions of many episodes are in flight together; rewards are what they would be one by one."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
 from agents.api.endpoint_config import EndpointConfig
+from agents.event_loop import run_blocking
 from agents.oracle import OracleAgent
 from agents.perception.likelihood import HFLikelihood
 from agents.rollout import rollout
+from judges.asking import BatchedModel, QuestionCache, gather
+from judges.episode_rewards import reward_registry
 from judges.episode_rewards.episode_reading import true_boxes
+from judges.episode_rewards.episode_reward import EachByItself, EpisodeReward
 from judges.episode_rewards.ivgr import MEAN_OF_FOUR
 from judges.episode_rewards.judge_models import JudgeModels
-from judges.scores import JudgeScore
+from judges.scores import JudgeScore, Reward
 from tests.unit.agents.api.endpoint import FakeEndpoint, Gathering, reply, status
 from tests.unit.judges.awaited import IvgrJudge, Waiting
 from tests.unit.judges.episodes import episode_judge, with_response, with_state
@@ -24,6 +29,7 @@ from training.config.judge_config import JudgeConfig, VerifierConfig
 from training.config.world_spec import WorldSpec
 from training.rewards.turn_scores import TurnScorer
 from training.rewards.verifier import Verifier
+from vlm_envs.errors import ConfigError
 
 SMALL = {"side_px": 400, "target_px": (16, 40)}
 NUM_PARALLEL = 8
@@ -281,3 +287,95 @@ def test_a_scorer_whose_episode_judge_raises_has_its_history_from_before():
         scorer.score(trajectories)
     scorer._episode_judge = None
     assert scorer.state_dict() == before
+
+
+def test_a_batched_model_answers_all_waiting_coroutines_in_their_order():
+    batches = []
+
+    def squares(questions):
+        batches.append([number for (number,) in questions])
+        return [number**2 for (number,) in questions]
+
+    async def member(model, number):
+        await asyncio.sleep(0.02 * (3 - number))
+        if number == 1:
+            return None
+        return [await model(number), *await asyncio.gather(model(10 + number), model(20 + number))]
+
+    async def together():
+        model = BatchedModel(squares)
+        return await gather(member(model, number) for number in range(4))
+
+    assert run_blocking(together()) == [[0, 100, 400], None, [4, 144, 484], [9, 169, 529]]
+    assert batches == [[0, 2, 3], [10, 20, 12, 22, 13, 23]], "by member, whoever asks first"
+
+
+def test_a_batched_model_is_asked_while_other_members_wait_for_their_turn():
+    async def together():
+        model = BatchedModel(lambda questions: [len(questions)] * len(questions))
+        return await gather((model(number) for number in range(5)), num_parallel=2)
+
+    assert sum(1 / size for size in run_blocking(together())) == pytest.approx(3), "two, two, and one"
+
+
+def test_an_error_of_one_coroutine_cancels_the_others():
+    cancelled = []
+
+    async def waits():
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.append(True)
+            raise
+
+    async def fails():
+        await asyncio.sleep(0)
+        raise ConfigError("no such thing")
+
+    with pytest.raises(ConfigError, match="no such thing"):
+        run_blocking(gather([waits(), fails()]))
+    assert cancelled == [True]
+
+
+class Client:
+    """A model that answers each question with how often it was asked anything."""
+
+    def __init__(self):
+        self.num_asked = 0
+
+    async def ask(self, messages, read, *, temperature=None, sample=0):
+        self.num_asked = number = self.num_asked + 1
+        await asyncio.sleep(0)
+        return number
+
+
+def test_a_question_is_shared_until_its_batch_is_forgotten():
+    client = Client()
+    questions = QuestionCache(client)
+
+    async def answers():
+        return await gather(questions.ask([text], str) for text in ("a", "b", "a"))
+
+    assert run_blocking(answers()) == run_blocking(answers()) == [1, 2, 1]
+    questions.clear()
+    assert run_blocking(answers()) == [3, 4, 3]
+
+
+def test_rewards_of_ones_own_may_be_coroutines_also_where_an_event_loop_runs(monkeypatch):
+    episodes = open_questions(3)
+
+    async def slow(episode):
+        await asyncio.sleep(0.01)
+        return Reward(terms={"seed": float(episode.seed)})
+
+    own = EpisodeReward(name="slow", build=lambda models: EachByItself(slow))
+    monkeypatch.setitem(reward_registry._REWARDS, "slow", own)
+    scorer = TurnScorer(JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward="slow"))
+
+    async def notebook_cell():
+        return scorer.score(episodes)
+
+    with ThreadPoolExecutor(1) as thread:  # whatever loop this thread has
+        in_a_notebook = thread.submit(asyncio.run, notebook_cell()).result()
+    assert in_a_notebook == scorer.score(episodes)
+    assert [each.turns[-1].rewards["slow/seed"] for each in in_a_notebook] == [0.0, 0.0, 0.0]
