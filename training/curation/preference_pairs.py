@@ -102,7 +102,7 @@ def build_pairs(config: PairsConfig) -> tuple[Path, Built]:
     questions = [question for question in read if isinstance(question, Question)]
     if config.asks_model:
         with ChatClient(config.endpoint) as client:
-            questions = list(client.map(lambda each: _with_wrong(each, client, root, config.num_wrong), questions))
+            questions = client.map(lambda each: _with_wrong(each, client, root, config.num_wrong), questions)
     rows: list[Mapping[str, Any]] = []
     dropped: Counter[str] = Counter()
     num_short = 0
@@ -157,7 +157,7 @@ def _edits(first: Sequence[str], second: Sequence[str]) -> int:
     return int(row[-1])
 
 
-def _with_wrong(question: Question, client: ChatClient, root: FileRoot, number: int) -> Question:
+async def _with_wrong(question: Question, client: ChatClient, root: FileRoot, number: int) -> Question:
     """Returns a question with the wrong responses that a model adds where it has too few."""
     needed, pictures, image = number - len(question.wrong), [], question.fields.get("image")
     if needed <= 0:
@@ -166,7 +166,7 @@ def _with_wrong(question: Question, client: ChatClient, root: FileRoot, number: 
         pixels = picture_of(root, image, question.where).pixels
         step = int(np.ceil(np.sqrt(pixels.shape[0] * pixels.shape[1] / _MAX_SHOWN_PIXELS)))
         pictures = [np.ascontiguousarray(pixels[::step, ::step])]
-    written = write_wrong_responses(client, question.request, question.right, needed, images=pictures)
+    written = await write_wrong_responses(client, question.request, question.right, needed, images=pictures)
     return question if isinstance(written, Unavailable) else replace(question, wrong=(*question.wrong, *written))
 
 
