@@ -227,7 +227,7 @@ class APIAgent:
         """
         messages = self._with_system(episode, messages)
         try:
-            reply = self.client.complete(messages)
+            reply = self.client.run(self.client.complete(messages))
         except LimitError as error:
             if not episode.past and fits_without_response(error.said, self.config.max_tokens):
                 raise

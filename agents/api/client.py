@@ -18,12 +18,10 @@ import asyncio
 import hashlib
 import json
 import logging
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -34,14 +32,14 @@ from agents.api.endpoint_config import LONGEST_WAIT_S, EndpointConfig
 from agents.api.failures import (
     EndpointError,
     LimitError,
+    PermanentError,
     SilentError,
     TransientError,
     Unavailable,
     UnreadableReplyError,
 )
-from agents.api.prices import PriceTable, Usage, UsageMeter
-from agents.api.retries import Clock, InterruptibleClock, RateLimiter, Retries, Silence
-from agents.api.transport import LoopThread
+from agents.api.prices import PriceTable, Usage
+from agents.api.retries import Clock, RateLimiter, Retries, Silence, SystemClock
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import replace_file
 
@@ -54,7 +52,12 @@ _MAX_QUOTED_CHARS = 2_000
 NUM_UNREPORTED = 4
 """Failed attempts at one request until it is logged that the endpoint is waited for."""
 
+_CLOSED = "the client was closed"
+_CLOSING_S = 1.0
+"""How long coroutines may take to end once their requests have failed because the client was closed, in seconds."""
+
 _Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 _Verdict = TypeVar("_Verdict")
 
 _VERSION = 2
@@ -62,7 +65,9 @@ _MAX_ENTRY_BYTES = 4 * 2**20
 
 
 class ModelClient:
-    """A model behind an endpoint, leaned on no harder than allowed. Safe for threads; one per process.
+    """A model behind an endpoint, used within limits; one per process.
+
+    Its coroutines may be awaited on any event loop; they run on the client's own, in a thread.
 
     Args:
         config: The endpoint and the limits of its use.
@@ -74,19 +79,21 @@ class ModelClient:
     """
 
     def __init__(self, config: EndpointConfig, *, clock: Clock | None = None) -> None:
-        from agents.api.transport import Endpoint  # official packages take seconds to import: only who asks waits
+        # Official packages take seconds to import: only who asks waits
+        from agents.api.transport import Endpoint, LoopThread
 
         self.config = config
         self.price = PriceTable.load(config.prices).of(config.model)
-        self._stopping, self._given_up = threading.Event(), threading.Event()
-        self._clock = clock or InterruptibleClock(self._stopping)
+        self._runner = LoopThread("model-endpoint")
+        self._clock = clock or SystemClock()
         self._requests = RateLimiter(config.requests_per_minute, self._clock)
         self._tokens = RateLimiter(config.tokens_per_minute, self._clock)
-        self._retries = Retries(config, self._clock, self._stopping)
+        self._retries = Retries(config, self._clock)
         self._reported_s = float("-inf")
-        self._first = threading.Lock()
-        self._slots = threading.BoundedSemaphore(config.max_parallel)
-        self._meter = UsageMeter()
+        self._first = asyncio.Lock()
+        self._slots = asyncio.Semaphore(config.max_parallel)
+        self._given_up: dict[asyncio.Task[Any], str] = {}  # why, by each task with a request; empty for going on
+        self._usage = Usage()
         self._endpoint = Endpoint(config)
         # What a provider cannot be asked for is told now, not in the middle of an episode
         self.request((Message(role="user", parts=("",)),))
@@ -102,14 +109,20 @@ class ModelClient:
     @property
     def usage(self) -> Usage:
         """What was used up to now."""
-        return replace(self._meter.snapshot(), is_priced=self.price is not None)
+        return replace(self._usage, is_priced=self.price is not None)
 
     def close(self) -> None:
-        """Gives up waiting and closes the connections."""
-        self._stopping.set()
-        self._endpoint.close()
+        """Fails the requests under way and closes the connections."""
+        self._runner.stop(self._end())
 
-    def complete(
+    async def _end(self) -> None:
+        from agents.api.transport import cancel_others
+
+        self._give_up(_CLOSED)
+        await cancel_others(grace_s=_CLOSING_S)
+        await self._endpoint.close()
+
+    async def complete(
         self, messages: Sequence[Message], config: EndpointConfig | None = None, *, max_attempts: int | None = None
     ) -> Completion:
         """Returns the model's answer, asked for at most `max_attempts` times.
@@ -123,10 +136,15 @@ class ModelClient:
             EndpointError: If every attempt fails: `PermanentError` if retrying would not help, including `LimitError`
                 if the request exceeds a limit of the model, such as its number of images.
         """
+        return await self._on_own_loop(self._complete, messages, config, max_attempts)
+
+    async def _complete(
+        self, messages: Sequence[Message], config: EndpointConfig | None, max_attempts: int | None
+    ) -> Completion:
         if fault := self._endpoint.provider.limits.fault(messages):
             raise LimitError(fault, "context")
         request = self.request(messages, config)
-        return self._send(request, max_attempts or self.config.max_attempts)
+        return await self._send(request, max_attempts or self.config.max_attempts)
 
     def request(self, messages: Sequence[Message], config: EndpointConfig | None = None) -> dict[str, Any]:
         """Returns a request as the provider's package takes it; None for the configured way to draw it."""
@@ -146,52 +164,43 @@ class ModelClient:
         prompt, completion, reasoning = (round(total / usage.num_counted) for total in means)
         return TokenCounts(prompt=prompt, completion=completion, reasoning=reasoning, uncounted=1)
 
-    def map(self, function: Callable[[_Item], _Verdict], items: Iterable[_Item]) -> list[_Verdict]:
-        """Returns a function's results for many items in their order, called `max_parallel` at a time."""
-        with self.under_way(function, items) as results:
-            return list(results)
+    def run(self, coroutine: Coroutine[Any, Any, _Result]) -> _Result:
+        """Returns a coroutine's result, for callers without an event loop; it runs on the client's loop.
 
-    @contextmanager
-    def under_way(self, function: Callable[[_Item], _Verdict], items: Iterable[_Item]) -> Iterator[Iterator[_Verdict]]:
-        """Yields what `map` returns while it is under way, so that other clients may be asked meanwhile.
-
-        Yields:
-            The results in the items' order, each as soon as it is there. Where the context is left by an exception,
-            what has not begun yet never does.
+        An interruption such as Ctrl-C cancels it, gives up all requests under way, and waits for none of them.
         """
-        with self._pool() as pool:
-            yield pool.map(function, items)
-
-    @contextmanager
-    def submitting(self) -> Iterator[Callable[[Callable[[Any], Any], Any], Future[Any]]]:
-        """Yields what calls a function on an item in a thread, for questions that come up one by one.
-
-        What has not begun at the end of the context never does, and what has gives up waiting.
-        """
-        with self._pool() as pool:
-            try:
-                yield pool.submit
-            finally:
-                self._stopping.set()
-
-    @contextmanager
-    def _pool(self) -> Iterator[ThreadPoolExecutor]:
-        pool = ThreadPoolExecutor(self.config.max_parallel, thread_name_prefix="endpoint")
+        if self._runner.is_stopped:  # A closed client says so to each request
+            return asyncio.run(coroutine)
         try:
-            yield pool
-        except BaseException as error:
-            # Ctrl-C must not wait for a model that is silent, nor for every question to exhaust its attempts
-            self._stopping.set()
-            if not isinstance(error, Exception):
-                self._given_up.set()
-                self._endpoint.give_up()
+            return self._runner.run(coroutine)
+        except Exception:
             raise
-        finally:
-            pool.shutdown(cancel_futures=True)
-            self._stopping.clear()
-            self._given_up.clear()
+        except BaseException:
+            self._runner.call(lambda: self._give_up("it was given up"))
+            raise
 
-    def _send(self, request: Mapping[str, Any], max_attempts: int | None) -> Completion:
+    def begin(self, coroutine: Coroutine[Any, Any, _Result]) -> Future[_Result]:
+        """Starts a coroutine on the client's loop; canceling the future cancels it."""
+        return self._runner.submit(coroutine)
+
+    def map(self, function: Callable[[_Item], Awaitable[_Result]], items: Iterable[_Item]) -> list[_Result]:
+        """Returns the results of a coroutine function for many items in their order, all awaited together.
+
+        An error, or an interruption, cancels the others.
+        """
+        return self.run(_gathered(function, items))
+
+    async def _on_own_loop(self, function: Callable[..., Coroutine[Any, Any, _Result]], *arguments: Any) -> _Result:
+        """Awaits a coroutine function on the client's loop; raises `PermanentError` if the client was closed."""
+        if self._runner.is_current:
+            return await function(*arguments)
+        try:
+            future = self._runner.submit(function(*arguments))
+        except CancelledError:
+            raise PermanentError(_CLOSED) from None
+        return await asyncio.wrap_future(future)
+
+    async def _send(self, request: Mapping[str, Any], max_attempts: int | None) -> Completion:
         """Returns a reply, asked for as long as there is hope, with the tokens of all attempts.
 
         Raises:
@@ -200,22 +209,49 @@ class ModelClient:
         wasted: list[TokenCounts] = []
         retrying = self._retries.of_request(max_attempts, before_sleep=self._report)
         try:
-            reply = retrying(self._attempt, request, wasted)
+            with self._may_be_given_up():
+                reply = await retrying(self._attempt, request, wasted)
         except EndpointError as error:
             error.tokens = sum(wasted, TokenCounts()) if wasted else None
             raise
         return reply if reply.tokens is None else replace(reply, tokens=sum(wasted, reply.tokens))
 
-    def _attempt(self, request: Mapping[str, Any], wasted: list[TokenCounts]) -> Completion:
-        with self._slots, self._alone_at_first():
+    def _give_up(self, reason: str) -> None:
+        """Has all requests under way fail."""
+        for task in self._given_up:
+            self._given_up[task] = reason
+            task.cancel()
+
+    @contextmanager
+    def _may_be_given_up(self) -> Iterator[None]:
+        """Turns the cancellation by `_give_up`, but no other one, into `PermanentError`."""
+        if self._runner.is_stopped:
+            raise PermanentError(_CLOSED)
+        task = asyncio.current_task()
+        assert task is not None, "coroutines of asyncio run in tasks"
+        self._given_up[task] = ""
+        try:
+            yield
+        except asyncio.CancelledError:
+            if self._given_up[task] and not task.uncancel():
+                raise PermanentError(self._given_up[task]) from None
+            raise
+        finally:
+            del self._given_up[task]
+
+    async def _attempt(self, request: Mapping[str, Any], wasted: list[TokenCounts]) -> Completion:
+        async with self._slots, self._alone_at_first():
             expected = self._expected_tokens()
-            self._requests.acquire()
-            self._tokens.acquire(expected)
-            self._meter.add(num_requests=1)
+            await self._requests.acquire()
+            await self._tokens.acquire(expected)
+            self._add(num_requests=1)
             try:
-                reply = self._endpoint.send(request, is_given_up=self._given_up.is_set)
+                reply = await self._endpoint.send(request)
+            except asyncio.CancelledError:
+                self._add(num_failed_requests=1)
+                raise
             except EndpointError as error:
-                self._meter.add(num_failed_requests=1)
+                self._add(num_failed_requests=1)
                 if error.tokens is not None:
                     wasted.append(error.tokens)
                     self._count(error.tokens, expected)
@@ -229,24 +265,23 @@ class ModelClient:
             self._count(reply.tokens, expected)
         return reply
 
-    @contextmanager
-    def _alone_at_first(self) -> Iterator[None]:
+    @asynccontextmanager
+    async def _alone_at_first(self) -> AsyncIterator[None]:
         """Starts requests one by one until a reply has shown how many tokens one takes, if tokens are limited."""
-        with ExitStack() as alone:
+        async with AsyncExitStack() as alone:
             if self.config.tokens_per_minute is not None and not self._has_counts:
-                alone.enter_context(self._first)
-                if self._has_counts or self._stopping.is_set():
-                    alone.close()
+                await alone.enter_async_context(self._first)
+                if self._has_counts:
+                    await alone.aclose()
             yield
 
     @property
     def _has_counts(self) -> bool:
-        usage = self.usage
-        return usage.num_counted + usage.num_uncounted > 0
+        return self._usage.num_counted + self._usage.num_uncounted > 0
 
     def _expected_tokens(self) -> float:
         """Returns the tokens of an average reply so far, those that were sent for it included."""
-        usage = self.usage
+        usage = self._usage
         return (usage.prompt_tokens + usage.completion_tokens) / max(1, usage.num_counted)
 
     def _report(self, state: tenacity.RetryCallState) -> None:
@@ -258,12 +293,15 @@ class ModelClient:
         error = state.outcome.exception() if state.outcome is not None else None
         _LOG.warning("%s failed; retrying for up to %g s: %s", self.config.model, max_retry_s, error)
 
+    def _add(self, **counts: float) -> None:
+        self._usage = self._usage.plus(**counts)
+
     def _count(self, tokens: TokenCounts | None, expected_tokens: float) -> None:
         if tokens is None:
-            self._meter.add(num_uncounted=1)
+            self._add(num_uncounted=1)
             return
         self._tokens.correct(tokens.prompt + tokens.completion - expected_tokens)
-        self._meter.add(
+        self._add(
             num_counted=1,
             prompt_tokens=tokens.prompt,
             completion_tokens=tokens.completion,
@@ -272,11 +310,25 @@ class ModelClient:
         )
 
 
+async def _gathered(function: Callable[[_Item], Awaitable[_Result]], items: Iterable[_Item]) -> list[_Result]:
+    tasks: list[asyncio.Future[_Result]] = []
+    try:
+        for item in items:
+            tasks.append(asyncio.ensure_future(function(item)))
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
 class ChatClient(ModelClient):
     """A model that is asked questions whose answers are read: it answers or is unavailable, and nothing is raised.
 
-    Once a question has waited in vain as often as is configured, others do not: until there is an answer again, one is
-    asked every now and then, once, and the rest have no verdict at once.
+    At most `max_parallel` questions are under way; others wait. Once a question has waited in vain as often as is
+    configured, others do not: until there is an answer again, one is asked every now and then, once, and the rest have
+    no verdict at once.
 
     Args:
         config: The endpoint and the limits of its use.
@@ -291,28 +343,10 @@ class ChatClient(ModelClient):
         super().__init__(config, clock=clock)
         self._cache = None if config.cache_dir is None else ReplyCache(config.cache_dir)
         self._silence = Silence(self._clock)
-        self._loop = None
-        self._executor = ThreadPoolExecutor(config.max_parallel)
+        self._questions = asyncio.Semaphore(config.max_parallel)
+        self._asking: dict[str, asyncio.Event] = {}  # set when a question with this key is over
 
     async def ask(
-        self,
-        messages: Sequence[Message],
-        read: Callable[[str], _Verdict],
-        *,
-        temperature: float | None = None,
-        sample: int = 0,
-    ) -> _Verdict | Unavailable:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(
-            self._executor, partial(self.ask_now, messages, read, temperature=temperature, sample=sample)
-        )
-
-    def begin(self, coroutine):
-        if self._loop is None:
-            self._loop = LoopThread("client")
-        return self._loop.submit(coroutine)
-
-    def ask_now(
         self,
         messages: Sequence[Message],
         read: Callable[[str], _Verdict],
@@ -323,7 +357,7 @@ class ChatClient(ModelClient):
         """Returns what the reply to one question says.
 
         A reply that cannot be read is shown to the model once with the reason, and asked for again. Only readable
-        replies are cached.
+        replies are cached. With a cache, equal questions are asked one after the other, so that one reply serves all.
 
         Args:
             messages: The conversation, as `PromptTemplate.fill` makes it.
@@ -335,21 +369,59 @@ class ChatClient(ModelClient):
             What `read` returned, or why there is nothing.
         """
         config = self.config if temperature is None else replace(self.config, temperature=temperature)
-        self._meter.add(num_questions=1)
-        key = cache_key(self.request(messages, config), sample)
-        cached = None if self._cache is None else self._cache.get(key)
+        try:
+            return await self._on_own_loop(self._ask, messages, read, config, sample)
+        except PermanentError as error:
+            self._add(num_questions=1)
+            return self._unavailable(str(error))
+
+    async def _ask(
+        self, messages: Sequence[Message], read: Callable[[str], _Verdict], config: EndpointConfig, sample: int
+    ) -> _Verdict | Unavailable:
+        self._add(num_questions=1)
+        if self._cache is None:
+            async with self._questions:
+                return await self._ask_endpoint(messages, read, config)
+        key = ""
+        while True:
+            async with self._questions:
+                key = key or cache_key(self.request(messages, config), sample)
+                first = self._asking.get(key)
+                if first is None:
+                    over = self._asking[key] = asyncio.Event()
+                    try:
+                        return await self._ask_once(messages, read, config, key, self._cache)
+                    finally:
+                        del self._asking[key]
+                        over.set()
+            await first.wait()
+
+    async def _ask_once(
+        self,
+        messages: Sequence[Message],
+        read: Callable[[str], _Verdict],
+        config: EndpointConfig,
+        key: str,
+        cache: ReplyCache,
+    ) -> _Verdict | Unavailable:
+        """Returns the verdict of the cached reply, or asks and caches the reply."""
+        cached = cache.get(key)
         if cached is not None:
             try:
                 verdict = read(cached)
             except UnreadableReplyError:
                 _LOG.info("A cached reply cannot be read any more and is asked for again")
             else:
-                self._meter.add(num_cached=1)
+                self._add(num_cached=1)
                 return verdict
-        return self._ask_endpoint(messages, read, config, key)
+        return await self._ask_endpoint(messages, read, config, lambda reply: cache.put(key, reply))
 
-    def _ask_endpoint(
-        self, messages: Sequence[Message], read: Callable[[str], _Verdict], config: EndpointConfig, key: str
+    async def _ask_endpoint(
+        self,
+        messages: Sequence[Message],
+        read: Callable[[str], _Verdict],
+        config: EndpointConfig,
+        keep: Callable[[str], None] = lambda reply: None,
     ) -> _Verdict | Unavailable:
         conversation = list(messages)
         reason = ""
@@ -358,7 +430,7 @@ class ChatClient(ModelClient):
                 return self._unavailable("it has not answered others in time")
             asked_s = self._clock.now_s()
             try:
-                reply = self.complete(conversation, config, max_attempts=1 if self._silence.lasts else None)
+                reply = await self._complete(conversation, config, 1 if self._silence.lasts else None)
             except EndpointError as error:
                 if isinstance(error, SilentError):
                     self._silence.begin(asked_s)
@@ -367,17 +439,16 @@ class ChatClient(ModelClient):
             try:
                 verdict = read(reply.text)
             except UnreadableReplyError as error:
-                self._meter.add(num_unreadable=1)
+                self._add(num_unreadable=1)
                 reason = str(error)
                 conversation = [*messages, *second_request(reply.text, reason)]
                 continue
-            if self._cache is not None:
-                self._cache.put(key, reply.text)
+            keep(reply.text)
             return verdict
         return self._unavailable(f"unreadable twice: {reason}")
 
     def _unavailable(self, reason: str) -> Unavailable:
-        self._meter.add(num_unavailable=1)
+        self._add(num_unavailable=1)
         _LOG.warning("A question to %s had no verdict: %s", self.config.model, reason)
         return Unavailable(f"judge {self.config.model}: {reason}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -142,6 +141,11 @@ class Usage:
         """Cost; None where the price is not known, which is not the same as free."""
         return self.counted_usd if self.is_priced else None
 
+    def plus(self, **counts: float) -> Usage:
+        """Returns the sums with more counts."""
+        sums: dict[str, Any] = {name: getattr(self, name) + count for name, count in counts.items()}
+        return replace(self, **sums)
+
     def __str__(self) -> str:
         """Returns the counts on one line, for reports."""
         return (
@@ -151,22 +155,3 @@ class Usage:
             f"{f' ({self.num_uncounted} replies uncounted)' if self.num_uncounted else ''}"
             f"{'' if self.usd is None else f', {self.usd:.4f} USD'}"
         )
-
-
-class UsageMeter:
-    """Counts from many threads."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._usage = Usage()
-
-    def add(self, **counts: float) -> None:
-        """Adds to the counts named."""
-        with self._lock:
-            after: dict[str, Any] = {name: getattr(self._usage, name) + count for name, count in counts.items()}
-            self._usage = replace(self._usage, **after)
-
-    def snapshot(self) -> Usage:
-        """Returns the counts up to now."""
-        with self._lock:
-            return self._usage

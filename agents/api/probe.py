@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -69,12 +68,13 @@ def faults_of(endpoints: Sequence[EndpointConfig], *, busy: Container[int] = _BU
             clients[config] = ModelClient(config)
         except VLMEnvsError as error:
             faults[config] = str(error)
-    with ThreadPoolExecutor(max(1, len(clients)), thread_name_prefix="probe") as pool:
-        try:
-            faults |= zip(clients, pool.map(partial(_fault, busy), clients.values()), strict=True)
-        finally:  # Ctrl-C must not wait for a model that is silent
-            for client in clients.values():
-                client.close()
+    try:
+        if clients:
+            first = next(iter(clients.values()))  # All are awaited on its loop
+            faults |= zip(clients, first.map(partial(_fault, busy), clients.values()), strict=True)
+    finally:
+        for client in clients.values():
+            client.close()
     return [faults[_asking(config)] for config in endpoints]
 
 
@@ -96,10 +96,10 @@ def _asking(config: EndpointConfig) -> EndpointConfig:
     )
 
 
-def _fault(busy: Container[int], client: ModelClient) -> str:
+async def _fault(busy: Container[int], client: ModelClient) -> str:
     """Returns why a model does not answer; nothing where it does."""
     try:
-        client.complete([Message(role="user", parts=(QUESTION,))])
+        await client.complete([Message(role="user", parts=(QUESTION,))])
     except EndpointError as error:
         is_busy = error.status is not None and error.status in busy and not isinstance(error, PermanentError)
         return "" if is_busy else f"{str(error).rstrip('.')}. {_remedy(error, client.config)}"

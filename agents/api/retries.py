@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-import threading
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -24,55 +24,48 @@ class Clock(Protocol):
         """Returns seconds since some fixed moment; never goes back."""
         ...
 
-    def sleep(self, duration_s: float) -> None:
-        """Returns after `duration_s`, or sooner if there is nothing to wait for any more."""
+    async def sleep(self, duration_s: float) -> None:
+        """Returns after `duration_s`."""
         ...
 
 
-class InterruptibleClock:
-    """The real clock; once `interrupted` is set nothing sleeps any longer."""
-
-    def __init__(self, interrupted: threading.Event) -> None:
-        self._interrupted = interrupted
+class SystemClock:
+    """The real clock."""
 
     def now_s(self) -> float:
         """Returns seconds of the system's monotonic clock."""
         return time.monotonic()
 
-    def sleep(self, duration_s: float) -> None:
-        """Sleeps, unless interrupted."""
+    async def sleep(self, duration_s: float) -> None:
+        """Sleeps."""
         if duration_s > 0:
-            self._interrupted.wait(duration_s)
+            await asyncio.sleep(duration_s)
 
 
 class Retries:
-    """Decides when a request that failed is sent again. Safe for threads.
+    """Decides when a request that failed is sent again.
 
     Args:
         config: How often and for how long an endpoint is retried.
         clock: What waits are measured by.
-        stopping: Nothing is retried any more once it is set.
     """
 
-    def __init__(self, config: EndpointConfig, clock: Clock, stopping: threading.Event) -> None:
-        self._config, self._clock, self._stopping = config, clock, stopping
+    def __init__(self, config: EndpointConfig, clock: Clock) -> None:
+        self._config, self._clock = config, clock
         longest_s = min(config.max_wait_s, LONGEST_WAIT_S)
         self._full_wait_s = tenacity.wait_exponential(multiplier=config.first_wait_s, max=longest_s)
 
     def of_request(
         self, max_attempts: int | None, *, before_sleep: Callable[[tenacity.RetryCallState], None]
-    ) -> tenacity.Retrying:
+    ) -> tenacity.AsyncRetrying:
         """Returns what sends one request until a reply comes, or an error that retrying would not help.
 
         Args:
             max_attempts: Most attempts; None for no limit.
             before_sleep: Called after each failure that is retried.
         """
-        return tenacity.Retrying(
-            stop=tenacity.stop_any(
-                _Patience(max_attempts, self._config.max_retry_s, self._clock),
-                tenacity.stop_when_event_set(self._stopping),
-            ),
+        return tenacity.AsyncRetrying(
+            stop=_Patience(max_attempts, self._config.max_retry_s, self._clock),
             retry=tenacity.retry_if_exception(self.may_help),
             wait=self._wait_s,
             before_sleep=before_sleep,
@@ -119,7 +112,7 @@ class _Patience(tenacity.stop.stop_base):
 
 
 class RateLimiter:
-    """Spaces what a client uses evenly, over all threads: N a minute come at least 60 / N seconds apart.
+    """Spaces what a client uses evenly: N a minute come at least 60 / N seconds apart.
 
     Even spacing keeps any minute within the limit, where a counter that empties every minute would let twice the
     number pass around its turn.
@@ -132,41 +125,37 @@ class RateLimiter:
     def __init__(self, per_minute: float | None, clock: Clock) -> None:
         self._interval_s = 60.0 / per_minute if per_minute else 0.0
         self._clock = clock
-        self._lock = threading.Lock()
         self._next_start_s = clock.now_s()
 
-    def acquire(self, amount: float = 1.0) -> None:
+    async def acquire(self, amount: float = 1.0) -> None:
         """Returns when one more request may start.
 
         Args:
             amount: How much it will use, as far as that is known.
         """
-        with self._lock:
-            now_s = self._clock.now_s()
-            start_s = max(now_s, self._next_start_s)
-            self._next_start_s = start_s + amount * self._interval_s
-        self._clock.sleep(start_s - now_s)
+        now_s = self._clock.now_s()
+        start_s = max(now_s, self._next_start_s)
+        self._next_start_s = start_s + amount * self._interval_s
+        await self._clock.sleep(start_s - now_s)
 
     def correct(self, amount: float) -> None:
         """Takes into account that a request used so much more, or less, than it was let in with."""
-        with self._lock:
-            self._next_start_s += amount * self._interval_s
+        self._next_start_s += amount * self._interval_s
 
     def hold(self, duration_s: float) -> None:
         """Starts nothing for a while: what an endpoint asks of one request it means for all."""
-        with self._lock:
-            self._next_start_s = max(self._next_start_s, self._clock.now_s() + duration_s)
+        self._next_start_s = max(self._next_start_s, self._clock.now_s() + duration_s)
 
 
 class Silence:
-    """Whether an endpoint answers in time, as far as is known. Safe for threads.
+    """Whether an endpoint answers in time, as far as is known.
 
     Args:
         clock: What time is measured by.
     """
 
     def __init__(self, clock: Clock) -> None:
-        self._clock, self._lock = clock, threading.Lock()
+        self._clock = clock
         self._next_probe_s: float | None = None
         self._answered_s = float("-inf")
 
@@ -177,13 +166,12 @@ class Silence:
 
     def admits(self) -> bool:
         """Returns whether a question may be asked now: any, but while it lasts one every `PROBE_S` seconds."""
-        with self._lock:
-            if self._next_probe_s is None:
-                return True
-            if self._clock.now_s() < self._next_probe_s:
-                return False
-            self._next_probe_s = self._clock.now_s() + PROBE_S
+        if self._next_probe_s is None:
             return True
+        if self._clock.now_s() < self._next_probe_s:
+            return False
+        self._next_probe_s = self._clock.now_s() + PROBE_S
+        return True
 
     def begin(self, asked_s: float) -> None:
         """Takes note that somebody waited in vain, however often; it is no silence if others were answered meanwhile.
@@ -191,11 +179,9 @@ class Silence:
         Args:
             asked_s: When the question was asked first, by the clock.
         """
-        with self._lock:
-            if self._answered_s < asked_s:
-                self._next_probe_s = self._clock.now_s() + PROBE_S
+        if self._answered_s < asked_s:
+            self._next_probe_s = self._clock.now_s() + PROBE_S
 
     def end(self) -> None:
         """Takes note of an answer."""
-        with self._lock:
-            self._next_probe_s, self._answered_s = None, self._clock.now_s()
+        self._next_probe_s, self._answered_s = None, self._clock.now_s()

@@ -25,7 +25,6 @@ from agents.api.conversation import Completion
 from agents.api.endpoint_config import PROVIDERS, EndpointConfig
 from agents.api.failures import (
     EndpointError,
-    PermanentError,
     SilentError,
     TransientError,
     error_in_reply,
@@ -58,10 +57,10 @@ _NAMED_BY = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 class Endpoint:
-    """Sends single requests through a provider's package, from any thread.
+    """Sends single requests through a provider's package, all from the same event loop.
 
-    Requests run on an event loop in a thread of their own, because only there can a deadline hold for a whole reply:
-    a socket's timeout starts again with every byte, so that a server that sends single bytes could hold it forever.
+    The deadline holds for a whole reply: a socket's timeout restarts with every byte, so that a server that sends
+    single bytes could hold it forever.
 
     Args:
         config: Which model, where.
@@ -75,7 +74,6 @@ class Endpoint:
         key, headers = _api_key(config), _header_values(config)
         self._secrets = _secrets(key, headers.values())
         self._timeout_s = config.timeout_s
-        self._loop = LoopThread("model-endpoint")
         address, _, query = config.address.partition("?")
         hooks: dict[str, list[Any]] = {
             "request": [_Completing(query, headers, has_key=bool(key))],
@@ -95,27 +93,16 @@ class Endpoint:
         )
         self.provider = make_provider(config.provider, connection)
 
-    def send(self, request: Mapping[str, Any], *, is_given_up: Callable[[], bool] = lambda: False) -> Completion:
+    async def send(self, request: Mapping[str, Any]) -> Completion:
         """Returns the reply to one request, as the provider's `request` writes it.
-
-        Args:
-            request: It.
-            is_given_up: Whether it is not to be sent any more, which may have come to be while it waited for its turn.
 
         Raises:
             TransientError: It may go well another time.
             PermanentError: It will not.
         """
         try:
-            if is_given_up():
-                raise PermanentError("it was given up")
-            asked = self._loop.submit(self._send(request))
-            if is_given_up():  # In between: whoever gives up what is under way may not have seen it
-                asked.cancel()
-            body, seconds = asked.result()
+            body, seconds = await self._send(request)
             reply = self._read(body)
-        except CancelledError:
-            raise PermanentError("the client was closed" if self._loop.is_stopped else "it was given up") from None
         except EndpointError as error:
             # Nor does a traceback tell what it came from: packages' errors hold what endpoints said
             raise self._without_key(error) from None
@@ -123,13 +110,9 @@ class Endpoint:
         raw = body if isinstance(body, Mapping) else {}
         return replace(reply, text=text, thoughts=thoughts, model=model, seconds=seconds, raw=raw)
 
-    def give_up(self) -> None:
-        """Gives up what is under way: `send` raises `PermanentError`."""
-        self._loop.give_up()
-
-    def close(self) -> None:
-        """Gives up what is under way and closes the connections. Nothing may be sent any more."""
-        self._loop.stop(self.provider.close())
+    async def close(self) -> None:
+        """Closes the connections. Nothing may be sent any more."""
+        await self.provider.close()
 
     async def _send(self, request: Mapping[str, Any]) -> tuple[Any, float]:
         began = time.monotonic()
@@ -287,11 +270,10 @@ def _api_key(config: EndpointConfig) -> str:
 class LoopThread:
     """An event loop in a daemon thread, started when it is first used.
 
-    A deadline holds there for a whole reply, where a socket's begins anew with every byte; what is under way can be
-    given up; and the process ends without waiting for it, as it would for a thread of a pool.
+    The process ends without waiting for what is running, as it would for a pool of threads.
 
     Args:
-        name: The thread's.
+        name: The thread's name.
 
     Attributes:
         is_stopped: Whether nothing may be submitted any more.
@@ -301,11 +283,17 @@ class LoopThread:
         self._name = name
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
         self._pid = 0
         self.is_stopped = False
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller runs on this loop."""
+        return self._thread is threading.current_thread()
+
     def submit(self, coroutine: Coroutine[Any, Any, _Result]) -> Future[_Result]:
-        """Begins to carry something out; to cancel the future is to give it up.
+        """Starts a coroutine; canceling the future cancels it.
 
         Raises:
             CancelledError: If the thread was stopped.
@@ -317,27 +305,46 @@ class LoopThread:
                 raise CancelledError
             if self._loop is None:
                 self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
-                threading.Thread(target=self._loop.run_forever, name=self._name, daemon=True).start()
+                self._thread = threading.Thread(target=_run, args=(self._loop,), name=self._name, daemon=True)
+                self._thread.start()
             if self._is_foreign:
                 coroutine.close()
                 raise ConfigError("This client was used before the process was forked. Make a new one in each process.")
             return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
-    def give_up(self) -> None:
-        """Gives up what is under way, if anything is; more may be submitted."""
+    def run(self, coroutine: Coroutine[Any, Any, _Result]) -> _Result:
+        """Returns a coroutine's result; an interruption of the calling thread cancels it and does not wait for it.
+
+        Raises:
+            CancelledError: If the thread was stopped.
+            ConfigError: If it belongs to the process that this one was forked from.
+            RuntimeError: If called on this loop, which would wait for itself.
+        """
+        if self.is_current:
+            coroutine.close()
+            raise RuntimeError("run() would block the event loop that it is called on. Await the coroutine instead.")
+        future = self.submit(coroutine)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Calls a function on the loop soon, if the loop runs."""
         with self._lock:
             if self._loop is not None and not self._is_foreign:
-                self._loop.call_soon_threadsafe(_cancel_all, self._loop)
+                self._loop.call_soon_threadsafe(function)
 
     def stop(self, last: Coroutine[Any, Any, None]) -> None:
-        """Gives up what is under way, carries out what is left to do, and ends the thread; a second time it is over."""
-        with self._lock:  # Before the last one begins: what came between it and the end would never be answered
+        """Runs a last coroutine and ends the thread; does nothing if it has ended."""
+        with self._lock:  # Before the last one starts: what came between it and the end would never be answered
             loop, is_foreign = self._loop, self._is_foreign
             self._loop, self.is_stopped = None, True
         if loop is None or is_foreign:
             last.close()
             return
-        asyncio.run_coroutine_threadsafe(_after_all_others(last), loop).result()
+        asyncio.run_coroutine_threadsafe(last, loop).result()
         loop.call_soon_threadsafe(loop.stop)
 
     @property
@@ -345,17 +352,31 @@ class LoopThread:
         return self._loop is not None and self._pid != os.getpid()
 
 
-def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
-    for task in asyncio.all_tasks(loop):
-        task.cancel()
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Runs a loop until it is stopped: an interruption raised by a task goes to its awaiter and must not end others."""
+    is_interrupted = True
+    while is_interrupted:
+        try:
+            loop.run_forever()
+            is_interrupted = False
+        except (KeyboardInterrupt, SystemExit):
+            pass
+    loop.close()
 
 
-async def _after_all_others(last: Coroutine[Any, Any, None]) -> None:
+async def cancel_others(*, grace_s: float = 0.0) -> None:
+    """Cancels all other tasks of the running loop, and waits until they have ended.
+
+    Args:
+        grace_s: How long they may take to end by themselves.
+    """
     others = asyncio.all_tasks() - {asyncio.current_task()}
+    if others and grace_s:
+        await asyncio.wait(others, timeout=grace_s)
+        others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
-    await last
 
 
 def trusted(*, trust_env: bool = True) -> ssl.SSLContext:

@@ -5,6 +5,7 @@ from agents.api.failures import Unavailable
 from agents.api.retries import PROBE_S, Silence
 from judges.llm.judge_prompts import read_yes_no
 from tests.unit.agents.api import endpoint as fake
+from tests.unit.agents.api.asking import ask
 
 
 def test_an_endpoint_that_answers_nobody_costs_one_question_its_attempts_and_no_other(endpoint, make_client, clock):
@@ -14,10 +15,10 @@ def test_an_endpoint_that_answers_nobody_costs_one_question_its_attempts_and_no_
     assert all(isinstance(each, Unavailable) for each in verdicts)
     assert "not answered others in time" in verdicts[-1].reason
     assert len(endpoint.requests) == 2, "both attempts of the first question"
-    clock.sleep(PROBE_S)
-    assert isinstance(client.ask(_question(0), read_yes_no), Unavailable)
+    clock.pass_by(PROBE_S)
+    assert isinstance(ask(client, _question(0), read_yes_no), Unavailable)
     assert len(endpoint.requests) == 3, "who asks how it is asks once"
-    clock.sleep(PROBE_S)
+    clock.pass_by(PROBE_S)
     assert client.map(lambda number: client.ask(_question(number), read_yes_no), range(20)) == [True] * 20
 
 
@@ -28,9 +29,9 @@ def _question(number):
 def test_one_question_that_takes_too_long_among_others_that_are_answered_is_no_silence(clock):
     silence = Silence(clock)
     asked_s = clock.now_s()
-    clock.sleep(1.0)
+    clock.pass_by(1.0)
     silence.end()  # another was answered meanwhile
-    clock.sleep(1.0)
+    clock.pass_by(1.0)
     silence.begin(asked_s)
     assert silence.admits() and not silence.lasts
     silence.begin(clock.now_s())

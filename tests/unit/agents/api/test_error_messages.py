@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.unit.agents.api import endpoint as fake
+from tests.unit.agents.api.asking import complete
 
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
@@ -71,7 +72,7 @@ def says(status, body):
 def test_a_refusal_shows_what_the_server_says(body, endpoint, client):
     endpoint.script.append(says(400, body))
     with pytest.raises(PermanentError) as caught:
-        client.complete(QUESTION)
+        complete(client, QUESTION)
     told = str(caught.value)
     assert told.startswith("HTTP 400: ") and SAID in told and "None" not in told
     if body not in (SHAPES["a page"], SHAPES["an unknown shape"]):
@@ -82,13 +83,13 @@ def test_a_refusal_shows_what_the_server_says(body, endpoint, client):
 def test_an_overload_shows_it_too(body, endpoint, client):
     endpoint.script.append(says(529, body))
     with pytest.raises(TransientError, match=f"^HTTP 529: {SAID}$"):
-        client.complete(QUESTION)
+        complete(client, QUESTION)
 
 
 def test_a_dropped_connection_is_named(endpoint, client):
     endpoint.script.append(fake.reset)
     with pytest.raises(TransientError, match=r"no connection: \w+"):
-        client.complete(QUESTION)
+        complete(client, QUESTION)
 
 
 def test_where_a_field_is_wrong_is_part_of_it():

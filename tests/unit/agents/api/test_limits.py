@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.unit.agents.api import endpoint as fake
+from tests.unit.agents.api.asking import ask
 
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
@@ -381,5 +382,5 @@ def test_a_status_that_is_no_refusal_is_no_limit():
 
 def test_a_limit_of_a_judge_is_no_verdict(endpoint, client):
     endpoint.script.append(refusal(400, REFUSALS["OpenAI"][1]))
-    verdict = client.ask((Message(role="user", parts=("?",)),), str)
+    verdict = ask(client, (Message(role="user", parts=("?",)),), str)
     assert isinstance(verdict, Unavailable) and len(endpoint.requests) == 1

@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from tests.unit.agents.api import endpoint as fake
+from tests.unit.agents.api.asking import complete
 
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 
@@ -34,7 +35,7 @@ def test_an_outage_of_minutes_is_waited_out(failure, endpoint, patient, clock):
     start_s = clock.now_s()
     endpoint.answer = lambda messages: fake.YES
     endpoint.script.extend([failure] * 9)
-    assert patient.complete(QUESTION).text == fake.YES
+    assert complete(patient, QUESTION).text == fake.YES
     assert clock.now_s() - start_s > 60.0
     assert max(clock.slept) <= LONGEST_WAIT_S
 
@@ -44,7 +45,7 @@ def test_an_outage_without_an_end_is_given_up_after_the_time(failure, endpoint, 
     start_s = clock.now_s()
     endpoint.script.extend([failure] * 99)
     with pytest.raises(TransientError):
-        patient.complete(QUESTION)
+        complete(patient, QUESTION)
     assert 600.0 <= clock.now_s() - start_s <= 600.0 + LONGEST_WAIT_S
 
 
@@ -52,28 +53,28 @@ def test_an_outage_without_an_end_is_given_up_after_the_time(failure, endpoint, 
 def test_unusable_replies_are_asked_for_a_few_times(failure, endpoint, patient):
     endpoint.script.extend([failure] * 99)
     with pytest.raises(TransientError):
-        patient.complete(QUESTION)
+        complete(patient, QUESTION)
     assert len(endpoint.requests) == MAX_UNUSABLE
 
 
 def test_attempts_that_a_user_limits_are_limited(endpoint, make_client):
     endpoint.script.extend([fake.status(529)] * 9)
     with pytest.raises(TransientError):
-        make_client(max_attempts=2, max_retry_s=600.0).complete(QUESTION)
+        complete(make_client(max_attempts=2, max_retry_s=600.0), QUESTION)
     assert len(endpoint.requests) == 2
 
 
 def test_a_fatal_refusal_is_not_waited_for(endpoint, patient, clock):
     endpoint.script.append(fake.status(404))
     with pytest.raises(PermanentError):
-        patient.complete(QUESTION)
+        complete(patient, QUESTION)
     assert max(clock.slept) == 0.0 and len(endpoint.requests) == 1
 
 
 def test_a_wait_that_is_too_long_is_told_with_the_limit(endpoint, patient):
     endpoint.script.append(fake.status(429, "Rate limit reached", headers={"Retry-After": "3600"}))
     with pytest.raises(TransientError, match=r"asked to wait 3,600 s; max_wait_s is 300"):
-        patient.complete(QUESTION)
+        complete(patient, QUESTION)
     assert len(endpoint.requests) == 1
 
 
@@ -81,7 +82,7 @@ def test_a_long_outage_is_logged_once_a_minute(endpoint, patient, caplog):
     caplog.set_level(logging.WARNING)
     endpoint.script.extend([fake.status(529, "overloaded")] * 9)
     endpoint.answer = lambda messages: fake.YES
-    patient.complete(QUESTION)
+    complete(patient, QUESTION)
     told = [record.getMessage() for record in caplog.records]
     assert 1 <= len(told) <= 4 and "overloaded" in told[0]
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.unit.agents.api import endpoint as fake
+from tests.unit.agents.api.asking import complete
 
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
@@ -72,7 +73,7 @@ def refusals():
 @pytest.mark.parametrize("provider", sorted(WIRES))
 def test_a_refusal_is_an_answer_and_asked_for_once(provider, endpoint, client_of):
     endpoint.script.append(fake.body_of(refusals()[provider]))
-    completion = client_of(provider).complete(QUESTION)
+    completion = complete(client_of(provider), QUESTION)
     assert (completion.stop_reason, completion.text) == ("content_filter", "I will not.")
     assert len(endpoint.requests) == 1
 
@@ -80,7 +81,7 @@ def test_a_refusal_is_an_answer_and_asked_for_once(provider, endpoint, client_of
 def test_a_prompt_that_is_blocked_is_a_refusal(endpoint, client_of):
     blocked = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 7}}
     endpoint.script.append(fake.body_of(blocked))
-    completion = client_of("google").complete(QUESTION)
+    completion = complete(client_of("google"), QUESTION)
     assert (completion.stop_reason, completion.text, completion.tokens.prompt) == ("content_filter", "", 7)
 
 
@@ -107,7 +108,7 @@ NO_ANSWERS = {
 def test_what_is_no_answer_is_never_taken_for_one(provider, part, endpoint, client_of):
     endpoint.script.append(fake.body_of(body(provider) | part))
     endpoint.script.append(fake.body_of(body(provider)))
-    assert client_of(provider).complete(QUESTION).text == "<answer>Up</answer>"
+    assert complete(client_of(provider), QUESTION).text == "<answer>Up</answer>"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_what_is_no_answer_is_never_taken_for_one(provider, part, endpoint, clie
 )
 def test_an_answer_ends_in_many_servers_words(why, stop, endpoint, client_of):
     endpoint.script.append(fake.body_of(body("compatible") | chat_choice(why, "Up" if why == "a new word" else "")))
-    assert client_of("compatible").complete(QUESTION).stop_reason == stop
+    assert complete(client_of("compatible"), QUESTION).stop_reason == stop
     assert len(endpoint.requests) == 1
 
 
@@ -123,7 +124,7 @@ def test_a_content_of_parts_is_text_and_thoughts(endpoint, client_of):
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Up is free."}]}
     parts = [thinking, {"type": "text", "text": "<answer>"}, {"type": "text", "text": "Up</answer>"}]
     endpoint.script.append(fake.body_of(body("compatible") | chat_choice("stop", parts)))
-    completion = client_of("compatible").complete(QUESTION)
+    completion = complete(client_of("compatible"), QUESTION)
     assert (completion.text, completion.thoughts) == ("<answer>Up</answer>", "Up is free.")
 
 
@@ -131,7 +132,7 @@ def test_an_answer_that_ended_before_it_began_is_one(endpoint, client_of):
     """All tokens went into thoughts."""
     cut = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}, "output": []}
     endpoint.script.append(fake.body_of(body("openai") | cut))
-    completion = client_of("openai").complete(QUESTION)
+    completion = complete(client_of("openai"), QUESTION)
     assert (completion.text, completion.stop_reason) == ("", "length")
 
 
@@ -141,7 +142,7 @@ def test_geminis_wait_stands_in_the_body(delay, endpoint, client_of, clock):
     error = {"error": {"code": 429, "message": "Quota", "status": "RESOURCE_EXHAUSTED", "details": told}}
     endpoint.script.append(lambda handler: handler.send(429, json.dumps(error).encode()))
     endpoint.script.append(fake.body_of(body("google")))
-    client_of("google").complete(QUESTION)
+    complete(client_of("google"), QUESTION)
     assert max(clock.slept) == pytest.approx(17)
 
 
@@ -183,7 +184,7 @@ class TestPromptCaches:
         answer = body(provider)
         answer[usage][details]["cache_write_tokens"] = 25
         endpoint.script.append(fake.body_of(answer))
-        assert client_of(provider).complete(QUESTION).tokens.cache_writes == 25
+        assert complete(client_of(provider), QUESTION).tokens.cache_writes == 25
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.unit.agents.api import endpoint as fake
+from tests.unit.agents.api.asking import complete
 
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
@@ -68,7 +69,7 @@ def says(endpoint, wire, *said):
 class TestReplies:
     def test_everything_of_a_reply_is_read(self, wire, endpoint, model):
         says(endpoint, wire, Said(thoughts="Up is free."))
-        completion = model().complete(TURNS)
+        completion = complete(model(), TURNS)
         assert (completion.text, completion.stop_reason) == ("<answer>Up</answer>", "stop")
         assert completion.model == "exact-name"
         assert completion.thoughts == "Up is free."
@@ -78,15 +79,15 @@ class TestReplies:
     @pytest.mark.parametrize("stop", ["length", "content_filter"])
     def test_why_it_ended(self, stop, wire, endpoint, model):
         says(endpoint, wire, Said(stop=stop, text="I can"))
-        assert model().complete(TURNS).stop_reason == stop
+        assert complete(model(), TURNS).stop_reason == stop
 
     def test_an_empty_text_is_an_answer(self, wire, endpoint, model):
         says(endpoint, wire, Said(text=""))
-        assert model().complete(TURNS).text == ""
+        assert complete(model(), TURNS).text == ""
 
     def test_the_pictures_of_every_turn_are_sent_pixel_by_pixel(self, wire, endpoint, model):
         says(endpoint, wire, Said())
-        model().complete(TURNS)
+        complete(model(), TURNS)
         written = json.dumps(endpoint.requests[0]).replace("-", "+").replace("_", "/")  # Of either base64
         assert written.count(PICTURE.base64) == 3
         assert written.index("Look.") < written.index("Right.") < written.index("And now?")
@@ -95,17 +96,17 @@ class TestReplies:
     def test_half_a_surrogate_pair_never_keeps_a_request_from_being_sent(self, wire, endpoint, model):
         says(endpoint, wire, Said(text="up \udc80"), Said())
         client = model()
-        said = client.complete((Message(role="system", parts=("\ud800 you",)), *TURNS[1:])).text
+        said = complete(client, (Message(role="system", parts=("\ud800 you",)), *TURNS[1:])).text
         past = Message(role="assistant", parts=(said,))
         assert (
-            client.complete((*TURNS, past, Message(role="user", parts=("and\ud83d?",)))).text == "<answer>Up</answer>"
+            complete(client, (*TURNS, past, Message(role="user", parts=("and\ud83d?",)))).text == "<answer>Up</answer>"
         )
         assert "and??" in json.dumps(endpoint.requests[-1])
 
     def test_sampling_is_sent_where_it_is_asked_for(self, wire, endpoint, model):
         says(endpoint, wire, Said(), Said())
-        model(temperature=0.25, top_p=0.5, max_tokens=77).complete(TURNS)
-        model(max_tokens=77).complete(TURNS)
+        complete(model(temperature=0.25, top_p=0.5, max_tokens=77), TURNS)
+        complete(model(max_tokens=77), TURNS)
         asked, plain = map(json.dumps, endpoint.requests)
         assert "0.25" in asked and "0.5" in asked and "77" in asked
         assert "emperature" not in plain and "op_p" not in plain and "opP" not in plain
@@ -139,52 +140,52 @@ class TestFailures:
         endpoint.script.append(failure)
         says(endpoint, wire, Said())
         client = model()
-        assert client.complete(TURNS).text == "<answer>Up</answer>"
+        assert complete(client, TURNS).text == "<answer>Up</answer>"
         assert (client.usage.num_requests, client.usage.num_failed_requests) == (2, 1)
 
     def test_an_empty_choice_may_pass(self, wire, endpoint, model):
         for nothing in wire.nothing:
             endpoint.script.append(fake.body_of(wire.body(Said()) | nothing))
         says(endpoint, wire, Said())
-        assert model().complete(TURNS).text == "<answer>Up</answer>"
+        assert complete(model(), TURNS).text == "<answer>Up</answer>"
         assert len(endpoint.requests) == 1 + len(wire.nothing)
 
     def test_what_an_unreadable_reply_cost_is_told(self, wire, endpoint, model):
         endpoint.script.append(fake.body_of(wire.body(Said()) | wire.nothing[0]))
         with pytest.raises(TransientError) as caught:
-            model(max_attempts=1).complete(TURNS)
+            complete(model(max_attempts=1), TURNS)
         assert caught.value.tokens == TokenCounts(prompt=100, cached=40, completion=30, reasoning=20)
 
     def test_it_waits_as_long_as_it_is_asked_to(self, wire, endpoint, model, clock):
         endpoint.script.append(fake.status(429, headers={"Retry-After": "17"}))
         says(endpoint, wire, Said())
-        model().complete(TURNS)
+        complete(model(), TURNS)
         assert max(clock.slept) == pytest.approx(17)
 
     @pytest.mark.parametrize("code", [400, 401, 403, 404, 413, 422])
     def test_what_will_not_pass_is_asked_once(self, code, wire, endpoint, model):
         endpoint.script.append(fake.status(code, message="wrong"))
         with pytest.raises(PermanentError, match=str(code)):
-            model().complete(TURNS)
+            complete(model(), TURNS)
         assert len(endpoint.requests) == 1
 
     @pytest.mark.parametrize("failure", [fake.hang, fake.drip_body, fake.drip_headers])
     def test_a_reply_has_to_be_whole_in_time(self, failure, wire, endpoint, model):
         endpoint.script.append(failure)
         with pytest.raises(TransientError, match="no whole reply"):
-            model(max_attempts=1, timeout_s=0.2).complete(TURNS)
+            complete(model(max_attempts=1, timeout_s=0.2), TURNS)
 
     def test_an_endless_reply_is_broken_off(self, wire, endpoint, model):
         endpoint.script.append(fake.endless_body)
         with pytest.raises(EndpointError):
-            model(max_attempts=1, timeout_s=30).complete(TURNS)
+            complete(model(max_attempts=1, timeout_s=30), TURNS)
 
     def test_nobody_at_the_address(self, wire, endpoint, model):
         client = model(max_attempts=2)
         endpoint.shutdown()
         endpoint.server_close()
         with pytest.raises(TransientError, match=r"no connection|no readable reply"):
-            client.complete(TURNS)
+            complete(client, TURNS)
 
 
 class TestKeys:
@@ -194,7 +195,7 @@ class TestKeys:
         endpoint.script.append(fake.status(401, message=f"wrong key {KEY}"))
         client = model()
         with pytest.raises(PermanentError) as caught:
-            client.complete(TURNS)
+            complete(client, TURNS)
         assert KEY in json.dumps(endpoint.headers[0])
         told = [str(caught.value), repr(client), repr(client.config), caplog.text, *capfd.readouterr()]
         assert KEY not in "".join(told) and "wrong key …" in told[0]
@@ -211,7 +212,7 @@ class TestKeys:
         for each in told:
             endpoint.script.append(each)
             with pytest.raises(EndpointError) as caught:
-                client.complete(TURNS)
+                complete(client, TURNS)
             text = "".join(traceback.format_exception(caught.value))
             assert not any(KEY[start : start + 8] in text for start in range(len(KEY) - 7))
 
@@ -222,14 +223,14 @@ class TestKeys:
         client = model()
         for _ in told:
             with pytest.raises(PermanentError, match=r"[ ']… is wrong\.\.\."):
-                client.complete(TURNS)
+                complete(client, TURNS)
 
     def test_no_redirect_is_followed_with_the_key(self, wire, endpoint, model):
         with fake.FakeEndpoint() as elsewhere:
             there = f"{elsewhere.base_url}/elsewhere"
             endpoint.script.append(fake.status(307, message="moved", headers={"Location": there}))
             with pytest.raises(PermanentError, match="HTTP 307: the address redirects to 127"):
-                model().complete(TURNS)
+                complete(model(), TURNS)
         assert not elsewhere.requests and len(endpoint.requests) == 1
 
     def test_no_key_is_an_error_before_any_request(self, wire, endpoint, model):
@@ -244,7 +245,7 @@ class TestLimits:
         if most is None:
             pytest.skip("a server of one's own has limits of its own")
         with pytest.raises(PermanentError, match="last_images"):
-            client.complete([Message(role="user", parts=(PICTURE,) * (most + 1))])
+            complete(client, [Message(role="user", parts=(PICTURE,) * (most + 1))])
         assert not endpoint.requests
 
     @pytest.mark.parametrize(
