@@ -53,6 +53,9 @@ async def gather(
     finally:
         for task in tasks:
             task.cancel()
+        for coroutine in waiting:
+            if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+                coroutine.close()
 
 
 class _Group:
@@ -70,7 +73,6 @@ class _Group:
                 self.running.add(index)
                 return await coroutine
         finally:
-            coroutine.close()
             self.running.discard(index)
             self._answer_soon()
 
