@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from agents.agent import Agent, Response
+from agents.answering import respond_to
 from agents.api.client import second_request
 from agents.api.conversation import Message
 from agents.api.conversation import Picture as ChatPicture
@@ -32,7 +33,6 @@ from vlm_envs.trajectory import Observation, Trajectory
 _MAX_NEW_TOKENS = 512
 """Longest reply, as of an endpoint."""
 
-_Item = TypeVar("_Item")
 _Verdict = TypeVar("_Verdict")
 Pixels = npt.NDArray[np.uint8]
 Place = tuple[float, float]
@@ -189,7 +189,7 @@ def _pool(config: VerifierConfig) -> ModelPool:
 
 
 class CheckpointJudge:
-    """What judges ask of a `ChatClient`, asked of an agent: the likeliest reply to one question after the other.
+    """An agent as a judge's model, like `ChatClient`: gives the likeliest reply to one question after the other.
 
     Args:
         name: Of the agent, such as `"hf:DIR"`.
@@ -206,7 +206,7 @@ class CheckpointJudge:
         self._name = name
         self._agent = make_agent(name, **{key: value for key, value in offered.items() if key in known})
 
-    def ask(
+    async def ask(
         self,
         messages: Sequence[Message],
         read: Callable[[str], _Verdict],
@@ -227,7 +227,7 @@ class CheckpointJudge:
         self._agent.start(rows)
         for _ in range(2):
             try:
-                (reply,) = self._agent.respond([0], [observation])
+                (reply,) = respond_to(self._agent, [0], [observation])
             except ConfigError as error:  # no room for the question
                 return self._unavailable(str(error))
             if reply.stop_reason == "error":
@@ -238,10 +238,6 @@ class CheckpointJudge:
                 reason = str(error)
                 observation = _once_more(reply, reason)
         return self._unavailable(f"unreadable twice: {reason}")
-
-    def map(self, function: Callable[[_Item], _Verdict], items: Iterable[_Item]) -> list[_Verdict]:
-        """Returns a function's results for many items, one after the other."""
-        return [function(each) for each in items]
 
     def close(self) -> None:
         """Lets go of the agent."""
@@ -314,4 +310,4 @@ def replies(agent: Agent, questions: Sequence[Observation]) -> list[str]:
         return []
     worlds: Any = Rows(len(questions))
     agent.start(worlds)
-    return [each.text for each in agent.respond(range(len(questions)), questions)]
+    return [each.text for each in respond_to(agent, range(len(questions)), questions)]
