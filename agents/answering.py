@@ -7,6 +7,7 @@ import inspect
 import reprlib
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, ClassVar
 
@@ -185,6 +186,19 @@ def answering(agent: Any) -> FutureAnswering | RequestAnswering:
     if inspect.iscoroutinefunction(getattr(agent, "respond", None)):
         return CoroutineAnswering(agent)
     return BatchAnswering(agent)
+
+
+def respond_to(agent: Any, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
+    """Returns one response per row, from an agent of any kind that was started, outside of a rollout."""
+    asking = answering(agent)
+    if not isinstance(asking, FutureAnswering):
+        responses: list[Response] = agent.respond(rows, observations)
+        return responses
+    try:
+        futures = [asking.submit(row, observation) for row, observation in zip(rows, observations, strict=True)]
+        return [future.result() for future in futures]
+    finally:
+        asking.close()
 
 
 def answers_in_batches(agent: Any) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, cast
@@ -63,7 +62,7 @@ class _Reply(NamedTuple):
 
 
 class APIAgent:
-    """A model behind an API. Responses of several episodes are asked for side by side.
+    """A model behind an API, which answers each episode by itself.
 
     Args:
         provider: Key of `PROVIDERS`.
@@ -123,7 +122,6 @@ class APIAgent:
         self._address = self.config.address  # As it is now: the environment may change
         self.client = ModelClient(self.config)
         self.num_parallel = self.config.max_parallel
-        self._pool = ThreadPoolExecutor(self.num_parallel, thread_name_prefix=f"{provider}:{name}")
         self._episodes: dict[int, _Episode] = {}
 
     @property
@@ -165,26 +163,13 @@ class APIAgent:
         """Forgets the earlier episode of a row."""
         self._episodes[row] = _Episode()
 
-    def submit(self, row: int, observation: Observation) -> Future[Response]:
-        """Returns the response of a row as soon as it is there; a failure is a response with `stop_reason` "error"."""
-        episode = self._episodes.setdefault(row, _Episode())
-        return self._pool.submit(self._answer, episode, observation)
-
-    def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
-        """Returns one response per row, asked for side by side; an interruption closes the agent."""
-        futures = [self.submit(row, shown) for row, shown in zip(rows, observations, strict=True)]
-        try:
-            return [future.result() for future in futures]
-        except BaseException:
-            self.close()  # Python does not end before its threads, which would wait for their replies
-            raise
-
     def close(self) -> None:
         """Gives up what is under way and closes the connections."""
         self.client.close()
-        self._pool.shutdown(cancel_futures=True)
 
-    def _answer(self, episode: _Episode, observation: Observation) -> Response:
+    async def respond(self, row: int, observation: Observation) -> Response:
+        """Returns the response of a row; a failure is a response with `stop_reason` "error"."""
+        episode = self._episodes.setdefault(row, _Episode())
         shown = _message(observation)
         episode.system = observation.get("system") or episode.system
         replies: list[_Reply] = []
@@ -192,13 +177,13 @@ class APIAgent:
         request: Mapping[str, Any] = {}
         try:
             if episode.past and (question := self._history.asks_to_sum_up(episode.past, episode.summary)):
-                replies.append(self._complete(episode, question))
+                replies.append(await self._complete(episode, question))
                 episode.summary = summary = replies[-1].completion.text
             if not replies or replies[-1].completion.stop_reason != "context":
                 messages = self._history.messages(episode.past, shown, episode.summary)
                 if not episode.past:
                     request = self._recorded_request(episode, messages)
-                replies.append(self._complete(episode, messages))
+                replies.append(await self._complete(episode, messages))
         except EndpointError as error:
             usage = self._usage([*(reply.completion for reply in replies), Completion(text="", tokens=error.tokens)])
             return Response(
@@ -219,7 +204,7 @@ class APIAgent:
             raw=recorded_reply(answer.raw, answer.text, answer.thoughts, self.client.hidden) if answer.raw else {},
         )
 
-    def _complete(self, episode: _Episode, messages: tuple[Message, ...]) -> _Reply:
+    async def _complete(self, episode: _Episode, messages: tuple[Message, ...]) -> _Reply:
         """Returns the model's reply, without text where a limit of the model ended it, its tokens counted or estimated.
 
         Raises:
@@ -227,7 +212,7 @@ class APIAgent:
         """
         messages = self._with_system(episode, messages)
         try:
-            reply = self.client.run(self.client.complete(messages))
+            reply = await self.client.complete(messages)
         except LimitError as error:
             if not episode.past and fits_without_response(error.said, self.config.max_tokens):
                 raise

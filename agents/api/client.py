@@ -92,7 +92,7 @@ class ModelClient:
         self._reported_s = float("-inf")
         self._first = asyncio.Lock()
         self._slots = asyncio.Semaphore(config.max_parallel)
-        self._given_up: dict[asyncio.Task[Any], str] = {}  # why, by each task with a request; empty for going on
+        self._given_up: dict[asyncio.Task[Any], str] = {}  # reason by task with a request; empty until then
         self._usage = Usage()
         self._endpoint = Endpoint(config)
         # What a provider cannot be asked for is told now, not in the middle of an episode
@@ -116,10 +116,8 @@ class ModelClient:
         self._runner.stop(self._end())
 
     async def _end(self) -> None:
-        from agents.api.transport import cancel_others
-
         self._give_up(_CLOSED)
-        await cancel_others(grace_s=_CLOSING_S)
+        await self._runner.cancel_others(grace_s=_CLOSING_S)
         await self._endpoint.close()
 
     async def complete(
@@ -217,8 +215,8 @@ class ModelClient:
         return reply if reply.tokens is None else replace(reply, tokens=sum(wasted, reply.tokens))
 
     def _give_up(self, reason: str) -> None:
-        """Has all requests under way fail."""
-        for task in self._given_up:
+        """Fails all requests under way."""
+        for task in [task for task, given_up in self._given_up.items() if not given_up]:
             self._given_up[task] = reason
             task.cancel()
 

@@ -347,6 +347,21 @@ class LoopThread:
         asyncio.run_coroutine_threadsafe(last, loop).result()
         loop.call_soon_threadsafe(loop.stop)
 
+    @staticmethod
+    async def cancel_others(*, grace_s: float = 0.0) -> None:
+        """Cancels all other tasks of the running loop, and waits until they have ended.
+
+        Args:
+            grace_s: How long they may take to end by themselves.
+        """
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if others and grace_s:
+            await asyncio.wait(others, timeout=grace_s)
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
     @property
     def _is_foreign(self) -> bool:
         return self._loop is not None and self._pid != os.getpid()
@@ -362,21 +377,6 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         except (KeyboardInterrupt, SystemExit):
             pass
     loop.close()
-
-
-async def cancel_others(*, grace_s: float = 0.0) -> None:
-    """Cancels all other tasks of the running loop, and waits until they have ended.
-
-    Args:
-        grace_s: How long they may take to end by themselves.
-    """
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    if others and grace_s:
-        await asyncio.wait(others, timeout=grace_s)
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
 
 
 def trusted(*, trust_env: bool = True) -> ssl.SSLContext:

@@ -20,7 +20,7 @@ import httpx2
 import safetensors.torch
 from torch import Tensor
 
-from agents.api.transport import LoopThread, cancel_others, trusted
+from agents.api.transport import LoopThread, trusted
 from agents.hf.chat import ChatEncoder
 from agents.hf.conversations import SampledResponse
 from agents.hf.sampling_config import SamplingConfig
@@ -310,7 +310,7 @@ class ServerResponses:
         self._thread.stop(self._end())
 
     async def _end(self) -> None:
-        await cancel_others()
+        await self._thread.cancel_others()
         await self._http.aclose()
 
     async def _reply(self, how: str, path: str, body: Any) -> httpx2.Response:

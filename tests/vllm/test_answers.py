@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from agents.answering import respond_to
 from agents.registry import make_agent
 from tests.vllm.boards import first_observation
 
@@ -13,7 +14,7 @@ SHOWN = {"text": "Look.", "image": np.zeros((56, 56, 3), np.uint8)}
 def ask(name, shown=SHOWN, **settings):
     agent = make_agent(name, temperature=0, max_attempts=1, **settings)
     try:
-        return agent.respond([0], [shown])[0]
+        return respond_to(agent, [0], [shown])[0]
     finally:
         agent.close()
 

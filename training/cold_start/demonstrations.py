@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agents.agent import Agent, make_turn
+from agents.answering import respond_to
 from agents.hf.chat import ChatEncoder
 from agents.hf.tiny_vlm import telling_words
 from agents.registry import make_agent
@@ -142,7 +143,7 @@ def first_turns(
     requests = WorldBatch(worlds, seeds, env_ids, levels).requests
     observations, infos = worlds.reset(**reset_arguments(requests))
     agent.start(worlds)
-    responses = agent.respond(range(len(seeds)), observations)
+    responses = respond_to(agent, range(len(seeds)), observations)
     return [
         Trajectory(
             env_id=env_id,

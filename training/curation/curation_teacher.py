@@ -30,6 +30,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from agents.agent import Agent, Response
+from agents.answering import respond_to
 from agents.hf.sampling_config import SamplingConfig
 from agents.registry import make_agent, setting_names
 from training.curation.curation_config import CurateConfig
@@ -123,7 +124,7 @@ class PointedTeacher:
             pointed(seen, each, is_video=bool(question.times_s))
             for seen, each, question in zip(observations, places, asked, strict=True)
         ]
-        said = self._teacher.respond(rows, shown)
+        said = respond_to(self._teacher, rows, shown)
         nothing: Any = np.zeros(0, np.int64)
         return [
             replace(

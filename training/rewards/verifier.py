@@ -14,6 +14,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from agents.agent import Agent, Response
+from agents.answering import respond_to
 from agents.api.client import second_request
 from agents.api.conversation import Message
 from agents.api.conversation import Picture as ChatPicture
@@ -226,7 +227,7 @@ class CheckpointJudge:
         self._agent.start(rows)
         for _ in range(2):
             try:
-                (reply,) = self._agent.respond([0], [observation])
+                (reply,) = respond_to(self._agent, [0], [observation])
             except ConfigError as error:  # no room for the question
                 return self._unavailable(str(error))
             if reply.stop_reason == "error":
@@ -309,4 +310,4 @@ def replies(agent: Agent, questions: Sequence[Observation]) -> list[str]:
         return []
     worlds: Any = Rows(len(questions))
     agent.start(worlds)
-    return [each.text for each in agent.respond(range(len(questions)), questions)]
+    return [each.text for each in respond_to(agent, range(len(questions)), questions)]

@@ -14,6 +14,7 @@ from tests.unit.agents.api import endpoint as fake
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 
 from agents.__main__ import main
+from agents.answering import respond_to
 from agents.registry import NamedAgent, make_agent, setting_names
 from agents.rollout import play_episodes, rollout
 from tests.unit.agents.api.conftest import KEY
@@ -133,7 +134,7 @@ def test_no_part_of_a_request_is_blank(blank, endpoint, agent):
     player = agent()
     player.begin(0)
     for text in ("Look.", blank):
-        player.submit(0, {"text": text, "image": np.zeros((2, 2, 3), np.uint8)}).result()
+        respond_to(player, [0], [{"text": text, "image": np.zeros((2, 2, 3), np.uint8)}])
     parts = [part for message in endpoint.requests[-1]["messages"] for part in message["content"]]
     texts = [part["text"] if isinstance(part, dict) else part for part in parts if "image_url" not in part]
     assert texts and "".join(texts).strip()
@@ -170,7 +171,7 @@ def test_a_server_that_moves_stays_the_same_agent(monkeypatch):
 def test_a_model_may_have_an_at_sign_in_its_name(agent, endpoint, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     player = make_agent(f"compatible:qwen@v2@{endpoint.base_url}", max_attempts=1)
-    player.respond([0], [{"text": "Look."}])
+    respond_to(player, [0], [{"text": "Look."}])
     assert endpoint.requests[-1]["model"] == "qwen@v2"
     player.close()
 
@@ -178,7 +179,7 @@ def test_a_model_may_have_an_at_sign_in_its_name(agent, endpoint, monkeypatch):
 def test_a_local_server_needs_no_key(endpoint, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     player = make_agent(f"compatible:judge@{endpoint.base_url}", max_attempts=1)
-    assert player.respond([0], [{"text": "Look."}])[0].error == ""
+    assert respond_to(player, [0], [{"text": "Look."}])[0].error == ""
     player.close()
     with pytest.raises(ConfigError, match="OPENAI_API_KEY, which is not set"):
         make_agent("compatible:judge@https://models.example.com/v1")
@@ -195,7 +196,7 @@ def test_a_local_server_by_the_environments_address_is_asked_without_a_key_as_th
     assert said is not None
     named = NamedAgent.parse(f"openai-chat:judge,{said[0]},max_attempts=1", option="--agent")
     player = make_agent(named.name, **named.settings)
-    assert player.respond([0], [{"text": "Look."}])[0].error == ""
+    assert respond_to(player, [0], [{"text": "Look."}])[0].error == ""
     player.close()
 
 
@@ -218,8 +219,8 @@ def test_what_local_servers_take_for_a_key_is_cut_out_of_no_word(endpoint, agent
     monkeypatch.setenv("LOCAL_KEY", "none")
     player = agent(api_key_variable="LOCAL_KEY")
     endpoint.script.extend([fake.status(400, "none of these models is here"), fake.reply("There are none.")])
-    assert "none of these" in player.respond([0], [{"text": "Look."}])[0].error
-    assert player.respond([0], [{"text": "Look."}])[0].text == "There are none."
+    assert "none of these" in respond_to(player, [0], [{"text": "Look."}])[0].error
+    assert respond_to(player, [0], [{"text": "Look."}])[0].text == "There are none."
 
 
 @pytest.mark.parametrize(
@@ -246,17 +247,19 @@ def test_a_key_in_place_of_its_variables_name_is_refused_and_not_repeated(agent,
 
 
 def test_ctrl_c_does_not_wait_for_a_server_that_hangs(endpoint, agent, monkeypatch):
-    """Python waits for the threads of a pool before it ends; they must not wait for a reply, nor try again."""
+    """Python waits for threads that are no daemons before it ends; they must not wait for a reply, nor try again."""
+    threads = threading.enumerate()
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)  # Some suites inherit it ignored
     try:
         endpoint.script.extend([fake.hang] * 9)
         endpoint.on_request = lambda: os.kill(os.getpid(), signal.SIGINT)
         player = agent(max_attempts=9, timeout_s=30)
         with pytest.raises(KeyboardInterrupt):
-            player.respond([0], [{"text": "Look."}])
+            respond_to(player, [0], [{"text": "Look."}])
     finally:
         signal.signal(signal.SIGINT, previous)
-    assert not any("compatible:judge" in thread.name for thread in threading.enumerate())
+    started = [thread for thread in threading.enumerate() if thread not in threads and not thread.daemon]
+    assert all(thread.name.startswith("asyncio") for thread in started), "those only look up addresses"
     assert len(endpoint.requests) == 1
 
 

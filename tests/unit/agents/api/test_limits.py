@@ -13,6 +13,7 @@ pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
 pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[api]'")
 
+from agents.answering import respond_to
 from agents.api.conversation import Message
 from agents.api.failures import CODES, Unavailable, fits_without_response, limit_of
 from agents.registry import make_agent
@@ -240,7 +241,7 @@ EVERYWHERE = ("OpenAI", "Anthropic", "Gemini", "LM Studio", "a proxy", "Azure's 
 def test_a_limit_is_an_answer_without_text_and_asked_for_once(name, provider, endpoint, agent):
     status, body, stop = REFUSALS[name]
     endpoint.script.append(refusal(status, body))
-    (response,) = agent(provider).respond([0], [observed()])
+    (response,) = respond_to(agent(provider), [0], [observed()])
     assert (response.text, response.stop_reason, response.error) == ("", stop, "")
     assert f"HTTP {status}" in response.stop_detail
     assert len(endpoint.requests) == 1
@@ -250,27 +251,27 @@ def test_a_limit_is_an_answer_without_text_and_asked_for_once(name, provider, en
 @pytest.mark.parametrize(("status", "body"), ERRORS.values(), ids=ERRORS)
 def test_any_other_refusal_is_an_error(status, body, provider, endpoint, agent):
     endpoint.script.append(refusal(status, body))
-    (response,) = agent(provider).respond([0], [observed()])
+    (response,) = respond_to(agent(provider), [0], [observed()])
     assert response.stop_reason == "error" and f"HTTP {status}" in response.error
 
 
 def test_an_error_inside_a_successful_reply_is_classed_alike(endpoint, agent):
     body = {"error": {"code": 400, "message": "This model's maximum context length is 4096 tokens."}}
     endpoint.script.append(fake.body_of(body))
-    (response,) = agent().respond([0], [observed()])
+    (response,) = respond_to(agent(), [0], [observed()])
     assert response.stop_reason == "context" and len(endpoint.requests) == 1
 
 
 def test_a_wrapped_error_inside_a_successful_reply_is_classified_alike(endpoint, agent):
     endpoint.script.append(fake.body_of(REFUSALS["OpenRouter"][1]))
-    (response,) = agent().respond([0], [observed()])
+    (response,) = respond_to(agent(), [0], [observed()])
     assert response.stop_reason == "context" and response.stop_detail == FULL
 
 
 def test_a_rate_limit_that_names_a_wait_is_waited_for(endpoint, agent):
     status, body = ERRORS["Groq, tokens per minute"]
     endpoint.script.append(lambda handler: handler.send(status, json.dumps(body).encode(), {"Retry-After": "0.01"}))
-    (response,) = agent().respond([0], [observed()])
+    (response,) = respond_to(agent(), [0], [observed()])
     assert response.stop_reason == "stop" and len(endpoint.requests) == 2
 
 
@@ -313,8 +314,8 @@ def test_a_summary_meets_the_same_limits(name, stop, endpoint, agent):
     endpoint.script.extend([fake.reply(UP), refusal(*REFUSALS[name][:2]), fake.reply(UP)])
     player = agent(history="summary")
     player.begin(0)
-    player.respond([0], [observed()])
-    (response,) = player.respond([0], [observed()])
+    respond_to(player, [0], [observed()])
+    (response,) = respond_to(player, [0], [observed()])
     assert response.stop_reason == (stop if stop == "context" else "stop")
     assert len(endpoint.requests) == (2 if stop == "context" else 3)
 
@@ -322,7 +323,7 @@ def test_a_summary_meets_the_same_limits(name, stop, endpoint, agent):
 def test_images_that_a_provider_is_known_to_refuse_are_a_limit_before_anything_is_sent(endpoint, agent):
     player = agent("anthropic")
     images = tuple(np.zeros((2, 2, 3), np.uint8) for _ in range(101))
-    (response,) = player.respond([0], [{"text": "Look.", "images": images}])
+    (response,) = respond_to(player, [0], [{"text": "Look.", "images": images}])
     assert response.stop_reason == "context" and "at most 100" in response.stop_detail
     assert not endpoint.requests
 
@@ -336,7 +337,7 @@ ROOM = (
 def test_a_first_turn_without_room_for_the_response_is_an_error_of_the_setting(endpoint, agent):
     told = ROOM.format(total=16884, prompt=500, limit=16384)
     endpoint.script.append(refusal(400, {"message": told}))
-    (response,) = agent().respond([0], [observed()])
+    (response,) = respond_to(agent(), [0], [observed()])
     assert response.stop_reason == "error" and "4096" in response.error
 
 
@@ -345,8 +346,8 @@ def test_a_later_turn_without_room_for_the_response_is_the_models_limit(endpoint
         [fake.reply(UP), refusal(400, {"message": ROOM.format(total=4200, prompt=3200, limit=1000)})]
     )
     player = agent(max_tokens=1000)
-    player.respond([0], [observed()])
-    (response,) = player.respond([0], [observed()])
+    respond_to(player, [0], [observed()])
+    (response,) = respond_to(player, [0], [observed()])
     assert response.stop_reason == "context"
 
 

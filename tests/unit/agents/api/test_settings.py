@@ -11,6 +11,7 @@ pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
 pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[api]'")
 
+from agents.answering import respond_to
 from agents.registry import make_agent
 from benchmarks.models.board.board_spec import AgentSpec, WorldSpec
 from benchmarks.models.play.contestants import contestants
@@ -67,7 +68,7 @@ def answers(endpoint, provider, **said):
 def test_every_setting_that_a_provider_has_is_sent(provider, endpoint, agent):
     settings = {name: value for name, value in ALL.items() if name not in REFUSED[provider]}
     answers(endpoint, provider)
-    assert agent(provider, **settings).respond([0], [SEEN])[0].text
+    assert respond_to(agent(provider, **settings), [0], [SEEN])[0].text
     (request,) = endpoint.requests
     written = json.dumps(request)
     assert request["provider"] == {"order": ["a", "b"]}
@@ -85,8 +86,8 @@ def test_a_setting_that_a_provider_has_not_is_refused_by_its_name(provider, name
 
 
 def test_the_limit_is_sent_under_either_name(endpoint, agent):
-    agent(max_tokens=99).respond([0], [SEEN])
-    agent(max_tokens=99, max_completion_tokens=True).respond([0], [SEEN])
+    respond_to(agent(max_tokens=99), [0], [SEEN])
+    respond_to(agent(max_tokens=99, max_completion_tokens=True), [0], [SEEN])
     old, new = endpoint.requests
     assert old["max_tokens"] == 99 and "max_completion_tokens" not in old
     assert new["max_completion_tokens"] == 99 and "max_tokens" not in new
@@ -97,8 +98,8 @@ def test_headers_come_from_the_environment_and_enter_no_record(provider, endpoin
     answers(endpoint, provider, text=f"The value is {SECRET}.")
     endpoint.script.append(fake.status(400, f"wrong header {SECRET}"))
     player = agent(provider, headers={"X-Gateway": "$MY_HEADER"})
-    (said,) = player.respond([0], [SEEN])
-    (refused,) = player.respond([0], [SEEN])
+    (said,) = respond_to(player, [0], [SEEN])
+    (refused,) = respond_to(player, [0], [SEEN])
     assert endpoint.headers[0]["X-Gateway"] == SECRET
     recorded = [said.text, str(said.raw), str(said.request), refused.error, json.dumps(player.identity)]
     assert not any(SECRET in text for text in recorded)
@@ -114,8 +115,8 @@ def test_each_word_of_a_header_is_hidden(provider, endpoint, agent, monkeypatch)
     }
     endpoint.script.extend([fake.body_of(body), fake.status(400, f"wrong header {SECRET}")])
     player = agent(provider, headers={"Authorization": "MY_HEADER"})
-    (said,) = player.respond([0], [SEEN])
-    (refused,) = player.respond([0], [SEEN])
+    (said,) = respond_to(player, [0], [SEEN])
+    (refused,) = respond_to(player, [0], [SEEN])
     recorded = [said.text, said.thoughts, str(said.raw), str(said.request), refused.error]
     assert not any(SECRET in text for text in recorded)
     assert said.text == "It is …. Bearer of it." and "…" in refused.error
@@ -124,15 +125,15 @@ def test_each_word_of_a_header_is_hidden(provider, endpoint, agent, monkeypatch)
 def test_a_scheme_is_no_secret(endpoint, agent, monkeypatch):
     monkeypatch.setenv("MY_HEADER", f"Negotiate {SECRET}")
     answers(endpoint, "compatible", text=f"Negotiate {SECRET}")
-    (said,) = agent(headers={"X-Key": "MY_HEADER"}).respond([0], [SEEN])
+    (said,) = respond_to(agent(headers={"X-Key": "MY_HEADER"}), [0], [SEEN])
     assert said.text == "…"
     answers(endpoint, "compatible", text="Negotiate.")
-    assert agent(headers={"X-Key": "MY_HEADER"}).respond([0], [SEEN])[0].text == "Negotiate."
+    assert respond_to(agent(headers={"X-Key": "MY_HEADER"}), [0], [SEEN])[0].text == "Negotiate."
 
 
 def test_a_server_that_takes_its_key_from_a_header_is_sent_no_other(endpoint, agent, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY")
-    agent(headers="api-key=MY_HEADER").respond([0], [SEEN])
+    respond_to(agent(headers="api-key=MY_HEADER"), [0], [SEEN])
     assert endpoint.headers[0]["api-key"] == SECRET and "Authorization" not in endpoint.headers[0]
 
 
@@ -151,7 +152,7 @@ def test_a_header_whose_variable_is_not_set_is_named(agent):
 @pytest.mark.parametrize("provider", sorted(WIRES))
 def test_an_api_version_stands_behind_the_address(provider, endpoint, agent):
     answers(endpoint, provider)
-    agent(provider, query="?api-version=2024-10-21").respond([0], [SEEN])
+    respond_to(agent(provider, query="?api-version=2024-10-21"), [0], [SEEN])
     assert endpoint.paths == [f"{WIRES[provider].path}?api-version=2024-10-21"]
 
 
@@ -256,7 +257,7 @@ class TestCommandLine:
     @pytest.mark.parametrize("body", ['{"a": {"b": false}}', '{"a": {"b": 1}}', "{'a': {'b': 1}}"])
     def test_a_body_is_json_or_a_dictionary(self, body, endpoint, agent):
         spec = AgentSpec.parse(f"{AGENT},extra_body={body}")
-        agent(**spec.settings).respond([0], [SEEN])
+        respond_to(agent(**spec.settings), [0], [SEEN])
         assert set(endpoint.requests[0]["a"]) == {"b"}
 
 
@@ -299,49 +300,49 @@ class TestStreams:
             {**chunk({}), "choices": [], "usage": USAGE},
         ]
         endpoint.script.append(events(*parts))
-        (said,) = agent(stream=True).respond([0], [SEEN])
+        (said,) = respond_to(agent(stream=True), [0], [SEEN])
         assert (said.text, said.thoughts, said.model) == ("<answer>Up</answer>", "Up is free.", "exact-name")
         assert said.usage["prompt_tokens"] == 100 and "uncounted" not in said.usage
         assert endpoint.requests[0]["stream"] is True
 
     def test_one_that_is_cut_off_is_an_answer(self, endpoint, agent):
         endpoint.script.append(events(chunk({"role": "assistant", "content": "<answer>"}), chunk({}, "length")))
-        (said,) = agent(stream=True).respond([0], [SEEN])
+        (said,) = respond_to(agent(stream=True), [0], [SEEN])
         assert (said.text, said.stop_reason, said.usage["uncounted"]) == ("<answer>", "length", 1)
 
     def test_one_that_breaks_off_is_asked_for_again(self, endpoint, agent):
         endpoint.script.append(fake.stream_nobody_asked_for)
         endpoint.script.append(events(chunk({"role": "assistant", "content": "Up"}, "stop")))
-        (said,) = agent(stream=True, max_attempts=2).respond([0], [SEEN])
+        (said,) = respond_to(agent(stream=True, max_attempts=2), [0], [SEEN])
         assert said.text == "Up" and len(endpoint.requests) == 2
 
     def test_one_without_a_chunk_ended_early(self, endpoint, agent):
         endpoint.script.append(events())
-        (said,) = agent(stream=True, max_attempts=1).respond([0], [SEEN])
+        (said,) = respond_to(agent(stream=True, max_attempts=1), [0], [SEEN])
         assert said.stop_reason == "error" and "ended before" in said.error
 
     def test_one_that_ends_early_is_requested_again(self, endpoint, agent):
         endpoint.script.append(events(chunk({"role": "assistant", "content": "U"}), end=""))
         endpoint.script.append(events(chunk({"role": "assistant", "content": "Up"}, "stop"), end=""))
-        (said,) = agent(stream=True, max_attempts=2).respond([0], [SEEN])
+        (said,) = respond_to(agent(stream=True, max_attempts=2), [0], [SEEN])
         assert said.text == "Up" and len(endpoint.requests) == 2
 
     def test_done_replaces_a_missing_finish_reason(self, endpoint, agent):
         endpoint.script.append(events(chunk({"role": "assistant", "content": "data: Up"})))
-        (said,) = agent(stream=True).respond([0], [SEEN])
+        (said,) = respond_to(agent(stream=True), [0], [SEEN])
         assert (said.text, said.stop_reason) == ("data: Up", "stop") and len(endpoint.requests) == 1
 
     def test_a_response_that_contains_done_is_not_the_end_of_a_stream(self, endpoint, agent):
         endpoint.script.append(events(chunk({"role": "assistant", "content": "\ndata: [DONE]\n"}), end=""))
-        (said,) = agent(stream=True).respond([0], [SEEN])
+        (said,) = respond_to(agent(stream=True), [0], [SEEN])
         assert said.stop_reason == "error"
 
     def test_an_error_within_one_is_classed(self, endpoint, agent):
         busy, full = {"error": {"message": "busy"}}, {"error": {"message": "prompt is too long", "code": 400}}
         endpoint.script.extend([events(busy), events(full)])
         player = agent(stream=True)
-        (first,) = player.respond([0], [SEEN])
-        (second,) = player.respond([0], [SEEN])
+        (first,) = respond_to(player, [0], [SEEN])
+        (second,) = respond_to(player, [0], [SEEN])
         assert first.stop_reason == "error" and "busy" in first.error
         assert second.stop_reason == "context"
 
@@ -351,7 +352,7 @@ class TestStreams:
             fake._drip(handler, b": wait\n")
 
         endpoint.script.append(drip)
-        (said,) = agent(stream=True, timeout_s=0.3).respond([0], [SEEN])
+        (said,) = respond_to(agent(stream=True, timeout_s=0.3), [0], [SEEN])
         assert said.stop_reason == "error" and "no whole reply" in said.error
 
     def test_an_endless_stream_is_broken_off(self, endpoint, agent, monkeypatch):
@@ -359,12 +360,12 @@ class TestStreams:
 
         monkeypatch.setattr(transport, "MAX_BODY_BYTES", 2_000)
         endpoint.script.append(events(*[chunk({"role": "assistant", "content": "x" * 100})] * 50))
-        (said,) = agent(stream=True).respond([0], [SEEN])
+        (said,) = respond_to(agent(stream=True), [0], [SEEN])
         assert said.stop_reason == "error" and "more than 2000 bytes" in said.error
 
     def test_a_key_within_one_is_hidden(self, endpoint, agent):
         endpoint.script.append(
             events(chunk({"role": "assistant", "content": KEY[:5]}), chunk({"content": KEY[5:]}, "stop"))
         )
-        (said,) = agent(stream=True).respond([0], [SEEN])
+        (said,) = respond_to(agent(stream=True), [0], [SEEN])
         assert KEY not in said.text and KEY not in json.dumps(said.raw)

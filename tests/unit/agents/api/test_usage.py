@@ -6,6 +6,7 @@ from tests.unit.agents.api import endpoint as fake
 
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 
+from agents.answering import respond_to
 from agents.api.conversation import with_reasoning
 from agents.registry import make_agent
 from benchmarks.models.play.playing import used_by
@@ -71,7 +72,7 @@ def test_gemini_counts_what_only_its_total_has(counts, completion, reasoning, en
     body = {"candidates": candidates, "usageMetadata": {"promptTokenCount": 5, **counts}}
     endpoint.script.append(fake.body_of(body))
     player = make_agent("google:judge", max_attempts=1)
-    (response,) = player.respond([0], [{"text": "Look."}])
+    (response,) = respond_to(player, [0], [{"text": "Look."}])
     player.close()
     assert response.stop_reason == "length"
     assert (response.usage["completion_tokens"], response.usage["reasoning_tokens"]) == (completion, reasoning)
@@ -86,7 +87,7 @@ def test_a_turn_costs_its_reasoning(endpoint, agent, prices_of):
     endpoint.script.append(
         counted(prompt_tokens=1000, completion_tokens=50, total_tokens=3098, completion_tokens_details=details)
     )
-    (response,) = agent(prices=prices_of(0.0, 10.0)).respond([0], [{"text": "Look."}])
+    (response,) = respond_to(agent(prices=prices_of(0.0, 10.0)), [0], [{"text": "Look."}])
     assert response.usage["completion_tokens"] == 2098 and response.usage["usd"] == pytest.approx(2098e-5)
 
 
@@ -95,16 +96,16 @@ def test_a_reply_without_counts_is_estimated_by_the_mean_of_others(endpoint, age
     endpoint.script.extend([counted(prompt_tokens=400, completion_tokens=40), counted()])
     player = agent(prices=prices_of(1.0, 1.0))
     for _ in range(3):
-        (response,) = player.respond([0], [{"text": "Look."}])
+        (response,) = respond_to(player, [0], [{"text": "Look."}])
         assert "uncounted" not in response.usage
-    (response,) = player.respond([0], [{"text": "Look."}])
+    (response,) = respond_to(player, [0], [{"text": "Look."}])
     assert (response.usage["prompt_tokens"], response.usage["completion_tokens"]) == (200, 20)
     assert response.usage["uncounted"] == 1 and response.usage["usd"] == pytest.approx(220e-6)
 
 
 def test_a_first_reply_without_counts_is_estimated_by_its_length(endpoint, agent):
     endpoint.script.append(counted())
-    (response,) = agent().respond([0], [{"text": "x" * 4000}])
+    (response,) = respond_to(agent(), [0], [{"text": "x" * 4000}])
     assert response.usage["prompt_tokens"] == pytest.approx(1000, rel=0.1)
     assert response.usage["completion_tokens"] == pytest.approx(len(UP) / 4, rel=0.3)
     assert response.usage["uncounted"] == 1
@@ -122,7 +123,7 @@ def test_an_episode_with_an_uncounted_reply_keeps_its_cost(endpoint, agent, pric
 
 def test_seconds_are_those_of_the_reply_and_not_of_the_queue(endpoint, agent):
     endpoint.answer = lambda messages: endpoint.released.wait(0.1) or UP
-    responses = agent(max_parallel=1).respond(range(6), [{"text": "Look."}] * 6)
+    responses = respond_to(agent(max_parallel=1), range(6), [{"text": "Look."}] * 6)
     assert all(0.1 <= response.usage["seconds"] < 0.35 for response in responses)
 
 
@@ -135,6 +136,6 @@ def test_more_requests_than_a_default_pool_holds_are_under_way_at_once(agent):
     with fake.Gathering(together) as server:
         server.answer = lambda messages: UP
         player = make_agent(f"compatible:judge@{server.base_url}", max_parallel=130, max_attempts=1)
-        responses = player.respond(range(130), [{"text": "Look."}] * 130)
+        responses = respond_to(player, range(130), [{"text": "Look."}] * 130)
         player.close()
     assert {response.text for response in responses} == {UP} and not together.broken

@@ -12,6 +12,7 @@ pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
 pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[api]'")
 
 from agents.agent import Response
+from agents.answering import respond_to
 from agents.oracle import OracleAgent
 from agents.registry import make_agent
 from benchmarks.__main__ import main
@@ -259,7 +260,7 @@ def test_anthropics_package_sends_long_answers_without_a_stream(server, monkeypa
     server.body = WIRES["anthropic"].body(Said())
     for settings in ({}, {"max_tokens": 100_000}):
         agent = make_agent("anthropic:claude-opus-4-1@20250805", max_attempts=1, **settings)
-        (response,) = agent.respond([0], [{"text": "Look."}])
+        (response,) = respond_to(agent, [0], [{"text": "Look."}])
         agent.close()
         assert response.text == Said().text, response.error
 
