@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import reprlib
 import time
@@ -135,5 +136,5 @@ def _reason(error: BaseException) -> str:
 
 def name_of(function: object) -> str:
     """Returns the name of a function, of the one in a `functools.partial`, or of an object's class."""
-    function = inspect.unwrap(getattr(function, "func", function))  # type: ignore[arg-type]
+    function = function.func if isinstance(function, functools.partial) else function
     return str(getattr(function, "__name__", type(function).__name__)).strip("<>")
