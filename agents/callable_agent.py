@@ -6,9 +6,10 @@ import asyncio
 import functools
 import inspect
 import reprlib
+import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,7 +65,7 @@ class CallableAgent:
         self._pool = ThreadPoolExecutor(num_parallel, thread_name_prefix="callable-agent")
         self._conversations: dict[int, _Conversation] = {}
         self._waiting: set[Future[Response]] = set()
-        self._is_closed = False
+        self._lock, self._is_closed = threading.Lock(), False
 
     def start(self, worlds: VectorWorld) -> None:
         """Forgets earlier episodes."""
@@ -75,13 +76,18 @@ class CallableAgent:
         self._conversations[row] = _Conversation()
 
     def submit(self, row: int, observation: Observation) -> Future[Response]:
-        """Returns the response of a row as soon as it is there; a failure is a response with `stop_reason` "error"."""
-        conversation = self._conversations.setdefault(row, _Conversation())
-        future = _LOOP.submit(self._respond(conversation, observation))
-        self._waiting.add(future)
+        """Returns the response of a row as soon as it is there; a failure is a response with `stop_reason` "error".
+
+        Raises:
+            CancelledError: If the agent is closed.
+        """
+        with self._lock:
+            if self._is_closed:
+                raise CancelledError
+            conversation = self._conversations.setdefault(row, _Conversation())
+            future = _LOOP.submit(self._respond(conversation, observation))
+            self._waiting.add(future)
         future.add_done_callback(self._waiting.discard)
-        if self._is_closed:
-            future.cancel()
         return future
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
@@ -91,7 +97,8 @@ class CallableAgent:
 
     def close(self) -> None:
         """Stops waiting for responses; a call that runs in a thread still ends, unheard."""
-        self._is_closed = True
+        with self._lock:
+            self._is_closed = True
         for future in list(self._waiting):
             future.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
