@@ -9,10 +9,9 @@ import vlm_envs  # noqa: F401  # first, because it reports missing packages in o
 from vlm_envs.moved import alias_modules
 
 if TYPE_CHECKING:
-    from benchmarks.models.evaluation import MeasuredBoard, evaluate
-    from benchmarks.models.measures.board_export import load_board
-
-__all__ = ("MeasuredBoard", "evaluate", "load_board")
+    from benchmarks.models.evaluation import MeasuredBoard as MeasuredBoard
+    from benchmarks.models.evaluation import evaluate as evaluate
+    from benchmarks.models.measures.board_export import load_board as load_board
 
 _MODULES = {
     "MeasuredBoard": "benchmarks.models.evaluation",
