@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import reprlib
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, ClassVar
 
 from agents.agent import Agent, AsyncAgent, ContinuousAgent, Response
-from agents.event_loop import run_until_stopped
+from agents.event_loop import LoopThread
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation
 from vlm_envs.vector.vector_world import JoinedWorlds, VectorWorld
@@ -84,7 +82,7 @@ class CoroutineAnswering(FutureAnswering):
 
     def __init__(self, agent: Any) -> None:
         super().__init__(agent)
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = LoopThread("agent")
 
     def start(self, worlds: VectorWorld | JoinedWorlds) -> None:
         """Calls the agent's `start`, if it has one."""
@@ -98,18 +96,14 @@ class CoroutineAnswering(FutureAnswering):
 
     def submit(self, row: int, observation: Observation) -> Future[Response]:
         """Starts the coroutine of a response."""
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            threading.Thread(target=run_until_stopped, args=(self._loop,), name="agent", daemon=True).start()
-        return asyncio.run_coroutine_threadsafe(self._respond(row, observation), self._loop)
+        return self._thread.submit(self._respond(row, observation))
 
     async def _respond(self, row: int, observation: Observation) -> Response:
         return _checked(self.agent, await self.agent.respond(row, observation))
 
     def close(self) -> None:
         """Cancels running coroutines and ends their thread."""
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.stop(LoopThread.cancel_others())
 
 
 class ThreadAnswering(FutureAnswering):

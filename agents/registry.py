@@ -153,17 +153,27 @@ def _own(name: str, settings: dict[str, Any]) -> Agent:
         made: Agent = _factory(name)(**settings)
     except Exception as error:
         raise ConfigError(f"The agent {name!r} cannot be made: {fault_in_module(error) or error}") from error
+    require_methods(made, name)
+    return made
+
+
+def require_methods(agent: object, name: str) -> None:
+    """Raises `ConfigError` unless an object has what an agent must have.
+
+    Args:
+        agent: The object.
+        name: What messages call it.
+    """
     methods = {"start": ("worlds",), "respond": ("rows", "observations")}
-    if inspect.iscoroutinefunction(getattr(made, "respond", None)):
+    if inspect.iscoroutinefunction(getattr(agent, "respond", None)):
         methods = {"respond": ("row", "observation")}
-    if missing := [each for each in ("policy_version", *methods) if not hasattr(made, each)]:
+    if missing := [each for each in ("policy_version", *methods) if not hasattr(agent, each)]:
         raise ConfigError(f"The agent {name!r} has no {missing[0]}; see agents.agent.Agent for what an agent has.")
     for method, needed in methods.items():
         try:
-            inspect.signature(getattr(made, method)).bind(*needed)
+            inspect.signature(getattr(agent, method)).bind(*needed)
         except TypeError as error:
             raise ConfigError(f"The agent {name!r} needs {method}({', '.join(needed)}): {error}.") from None
-    return made
 
 
 def entry_of(name: str) -> AgentEntry:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Any
 
 import vlm_envs  # noqa: F401  # first, because it reports missing packages in one line
 from vlm_envs.moved import alias_modules
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from benchmarks.models.evaluation import MeasuredBoard as MeasuredBoard
+    from benchmarks.models.evaluation import evaluate as evaluate
+    from benchmarks.models.measures.board_export import load_board as load_board
+
+_MODULES = {
+    "MeasuredBoard": "benchmarks.models.evaluation",
+    "evaluate": "benchmarks.models.evaluation",
+    "load_board": "benchmarks.models.measures.board_export",
+}
+"""Imported when they are used, so that other commands do not load what boards need."""
 
 
-def load_board(path: str | Path) -> pd.DataFrame:
-    """Returns a board as a pandas data frame with one row per episode; docs/boards.md describes its columns."""
-    # Imported here, so that other commands do not load what boards need
-    from benchmarks.models.measures.board_export import load_board as load
-
-    return load(path)
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 alias_modules(

@@ -10,17 +10,14 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 from agents.agent import Response
 from agents.api.client import ModelClient
-from agents.api.conversation import Completion, Message, Picture, TokenCounts
+from agents.api.conversation import Completion, Message, TokenCounts, observation_message, reply_message
 from agents.api.endpoint_config import COMPATIBLE, MAX_TOKENS, EndpointConfig
 from agents.api.failures import EndpointError, LimitError, fits_without_response
 from agents.api.history import Exchange, history_named
 from vlm_envs.errors import ConfigError
-from vlm_envs.trajectory import Observation, observation_images
+from vlm_envs.trajectory import Observation
 from vlm_envs.validation import require, require_flag, require_positive
 from vlm_envs.vector.vector_world import VectorWorld
-
-NO_TEXT = "(no text)"
-"""Stands where a side said nothing: some providers refuse a message without a word."""
 
 DEFAULTS: dict[str, Any] = {
     "temperature": None,
@@ -170,7 +167,7 @@ class APIAgent:
     async def respond(self, row: int, observation: Observation) -> Response:
         """Returns the response of a row; a failure is a response with `stop_reason` "error"."""
         episode = self._episodes.setdefault(row, _Episode())
-        shown = _message(observation)
+        shown = observation_message(observation)
         episode.system = observation.get("system") or episode.system
         replies: list[_Reply] = []
         summary = ""
@@ -190,8 +187,7 @@ class APIAgent:
                 text="", stop_reason="error", error=str(error), usage=usage, summary=summary, request=request
             )
         answer = replies[-1].completion
-        said = Message(role="assistant", parts=(answer.text if answer.text.strip() else NO_TEXT,))
-        episode.past.append(Exchange(shown=shown, said=said))
+        episode.past.append(Exchange(shown=shown, said=reply_message(answer.text)))
         return Response(
             text=answer.text,
             stop_reason=answer.stop_reason,
@@ -248,14 +244,6 @@ class APIAgent:
         if self.client.price is not None:
             usage["usd"] = self.client.price.usd(total)
         return usage
-
-
-def _message(observation: Observation) -> Message:
-    """Returns an observation as it is sent: its pictures, then its text."""
-    pictures = tuple(Picture.of(image) for image in observation_images(observation))
-    text = observation.get("text", "")
-    texts = (text,) if text.strip() else () if pictures else (NO_TEXT,)
-    return Message(role="user", parts=(*pictures, *texts))
 
 
 def _endpoint_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,6 +40,7 @@ from agents.api.failures import (
 )
 from agents.api.prices import PriceTable, Usage
 from agents.api.retries import Clock, RateLimiter, Retries, Silence, SystemClock
+from agents.event_loop import LoopThread
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import replace_file
 
@@ -80,7 +81,7 @@ class ModelClient:
 
     def __init__(self, config: EndpointConfig, *, clock: Clock | None = None) -> None:
         # Official packages take seconds to import: only who asks waits
-        from agents.api.transport import Endpoint, LoopThread
+        from agents.api.transport import Endpoint
 
         self.config = config
         self.price = PriceTable.load(config.prices).of(config.model)

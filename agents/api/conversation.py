@@ -15,7 +15,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from vlm_envs.responses.formats import encodable
-from vlm_envs.trajectory import StopReason, require_image
+from vlm_envs.trajectory import Observation, StopReason, observation_images, require_image
 
 Role = Literal["system", "user", "assistant"]
 
@@ -97,6 +97,30 @@ class Message:
     def pictures(self) -> tuple[Picture, ...]:
         """Its pictures."""
         return tuple(part for part in self.parts if isinstance(part, Picture))
+
+
+NO_TEXT = "(no text)"
+"""Stands where a side said nothing: some providers refuse a message without a word."""
+
+
+def observation_message(observation: Observation) -> Message:
+    """Returns an observation as it is sent: its images, then its text."""
+    images = tuple(Picture.of(image) for image in observation_images(observation))
+    text = observation.get("text", "")
+    texts = (text,) if text.strip() else () if images else (NO_TEXT,)
+    return Message(role="user", parts=(*images, *texts))
+
+
+def reply_message(text: str) -> Message:
+    """Returns a response as it is sent again."""
+    return Message(role="assistant", parts=(text if text.strip() else NO_TEXT,))
+
+
+def chat_part(part: Part, detail: str = "") -> dict[str, Any]:
+    """Returns a part of a message as OpenAI's chat completions and most servers take it."""
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    return {"type": "image_url", "image_url": {"url": part.data_uri, **({"detail": detail} if detail else {})}}
 
 
 def sendable(message: Message) -> Message:

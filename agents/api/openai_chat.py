@@ -8,7 +8,16 @@ from typing import Any
 import openai
 from openai.lib.streaming.chat import ChatCompletionStreamState
 
-from agents.api.conversation import Completion, Message, Part, TokenCounts, count, stopped, text_of, with_reasoning
+from agents.api.conversation import (
+    Completion,
+    Message,
+    TokenCounts,
+    chat_part,
+    count,
+    stopped,
+    text_of,
+    with_reasoning,
+)
 from agents.api.endpoint_config import EndpointConfig
 from agents.api.failures import TransientError
 from agents.api.provider import (
@@ -188,13 +197,7 @@ def _content(message: Message, detail: str) -> str | list[dict[str, Any]]:
     """Returns the content of a message; one text as such, for servers that read nothing else in system messages."""
     if not message.pictures:
         return message.text
-    return [_part(part, detail) for part in message.parts]
-
-
-def _part(part: Part, detail: str) -> dict[str, Any]:
-    if isinstance(part, str):
-        return {"type": "text", "text": part}
-    return {"type": "image_url", "image_url": {"url": part.data_uri, **({"detail": detail} if detail else {})}}
+    return [chat_part(part, detail) for part in message.parts]
 
 
 def _said(content: Any) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """One request to an endpoint: a whole reply within its time, or an error that says whether waiting helps.
 
-vLLM clients share the event-loop thread and the certificate authorities.
+vLLM clients share the certificate authorities.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ import importlib
 import os
 import re
 import ssl
-import threading
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
-from concurrent.futures import CancelledError, Future
+from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qsl
 
 import httpx2
@@ -50,8 +48,6 @@ _SCHEMES = frozenset({"negotiate", "concealed", "privatetoken", "aws4-hmac-sha25
 
 _MASK = r"(?:[*•…]|\.\.)+\.?"
 """What providers write in place of a key's middle."""
-
-_Result = TypeVar("_Result")
 
 _NAMED_BY = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
@@ -265,118 +261,6 @@ def _api_key(config: EndpointConfig) -> str:
             "space within it. Copy it anew."
         )
     return key
-
-
-class LoopThread:
-    """An event loop in a daemon thread, started when it is first used.
-
-    The process ends without waiting for what is running, as it would for a pool of threads.
-
-    Args:
-        name: The thread's name.
-
-    Attributes:
-        is_stopped: Whether nothing may be submitted any more.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._pid = 0
-        self.is_stopped = False
-
-    @property
-    def is_current(self) -> bool:
-        """Whether the caller runs on this loop."""
-        return self._thread is threading.current_thread()
-
-    def submit(self, coroutine: Coroutine[Any, Any, _Result]) -> Future[_Result]:
-        """Starts a coroutine; canceling the future cancels it.
-
-        Raises:
-            CancelledError: If the thread was stopped.
-            ConfigError: If it belongs to the process that this one was forked from.
-        """
-        with self._lock:
-            if self.is_stopped:
-                coroutine.close()
-                raise CancelledError
-            if self._loop is None:
-                self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
-                self._thread = threading.Thread(target=_run, args=(self._loop,), name=self._name, daemon=True)
-                self._thread.start()
-            if self._is_foreign:
-                coroutine.close()
-                raise ConfigError("This client was used before the process was forked. Make a new one in each process.")
-            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-
-    def run(self, coroutine: Coroutine[Any, Any, _Result]) -> _Result:
-        """Returns a coroutine's result; an interruption of the calling thread cancels it and does not wait for it.
-
-        Raises:
-            CancelledError: If the thread was stopped.
-            ConfigError: If it belongs to the process that this one was forked from.
-            RuntimeError: If called on this loop, which would wait for itself.
-        """
-        if self.is_current:
-            coroutine.close()
-            raise RuntimeError("run() would block the event loop that it is called on. Await the coroutine instead.")
-        future = self.submit(coroutine)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def call(self, function: Callable[[], None]) -> None:
-        """Calls a function on the loop soon, if the loop runs."""
-        with self._lock:
-            if self._loop is not None and not self._is_foreign:
-                self._loop.call_soon_threadsafe(function)
-
-    def stop(self, last: Coroutine[Any, Any, None]) -> None:
-        """Runs a last coroutine and ends the thread; does nothing if it has ended."""
-        with self._lock:  # Before the last one starts: what came between it and the end would never be answered
-            loop, is_foreign = self._loop, self._is_foreign
-            self._loop, self.is_stopped = None, True
-        if loop is None or is_foreign:
-            last.close()
-            return
-        asyncio.run_coroutine_threadsafe(last, loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-
-    @staticmethod
-    async def cancel_others(*, grace_s: float = 0.0) -> None:
-        """Cancels all other tasks of the running loop, and waits until they have ended.
-
-        Args:
-            grace_s: How long they may take to end by themselves.
-        """
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        if others and grace_s:
-            await asyncio.wait(others, timeout=grace_s)
-            others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-
-    @property
-    def _is_foreign(self) -> bool:
-        return self._loop is not None and self._pid != os.getpid()
-
-
-def _run(loop: asyncio.AbstractEventLoop) -> None:
-    """Runs a loop until it is stopped: an interruption raised by a task goes to its awaiter and must not end others."""
-    is_interrupted = True
-    while is_interrupted:
-        try:
-            loop.run_forever()
-            is_interrupted = False
-        except (KeyboardInterrupt, SystemExit):
-            pass
-    loop.close()
 
 
 def trusted(*, trust_env: bool = True) -> ssl.SSLContext:

@@ -20,7 +20,8 @@ import httpx2
 import safetensors.torch
 from torch import Tensor
 
-from agents.api.transport import LoopThread, trusted
+from agents.api.transport import trusted
+from agents.event_loop import LoopThread
 from agents.hf.chat import ChatEncoder
 from agents.hf.conversations import SampledResponse
 from agents.hf.sampling_config import SamplingConfig

@@ -1,8 +1,12 @@
 """Every example runs as a newcomer would run it, and says what its text promises."""
 
+import asyncio
+import json
 import os
 import subprocess
 import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,8 @@ from training.__main__ import main
 
 CHECKOUT = Path(__file__).parents[2]
 EXAMPLES = CHECKOUT / "examples"
+
+NOTEBOOK = EXAMPLES / "evaluate_any_model.ipynb"
 
 SAYS: dict[str, list[str]] = {
     "01_make_and_step.py": ["Game: Sokoban.", "picture: (168, 168, 3) uint8", "Not in the format"],
@@ -38,6 +44,7 @@ def run_python(*arguments: str, cwd: Path = CHECKOUT) -> str:
 
 def test_every_example_is_run():
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(SAYS)
+    assert list(EXAMPLES.glob("*.ipynb")) == [NOTEBOOK]
 
 
 @pytest.mark.parametrize("name", SAYS)
@@ -73,3 +80,25 @@ def test_a_mix_of_ones_own_is_a_recipe(monkeypatch, capsys):
     output = capsys.readouterr().out
     assert output.startswith("zoom_and_video with training/recipes/checkpoints/mix_tiny")
     assert "VLM/ZoomQA-v0, counted by" in output
+
+
+def test_the_notebook_runs_and_is_committed_without_outputs(monkeypatch, tmp_path):
+    cells = [cell for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+    assert 6 <= len(cells) <= 10
+    assert not any(cell["outputs"] or cell["execution_count"] for cell in cells)
+    monkeypatch.chdir(EXAMPLES)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    async def notebook():
+        names = {"__name__": "__main__"}
+        for cell in cells:
+            exec(compile("".join(cell["source"]), cell["id"], "exec"), names)
+        return names
+
+    with ThreadPoolExecutor(1) as pool:  # a browser of another test may have a loop in this thread
+        names = pool.submit(asyncio.run, notebook()).result()
+    assert [success.rate for success in names["board"].success.values()] == [1.0, 1.0]
+    assert {row.agent for row in names["board"].rows} == {"beeline", "oracle"}
+    assert names["tiny"].success.popitem()[1].rate > 0.5
+    assert names["again"].success

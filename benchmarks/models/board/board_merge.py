@@ -39,7 +39,7 @@ def merge(sources: Sequence[Path], out: Path) -> Board:
     keeps the label and the hash that it has on the first board; lines of other boards are relabeled and sealed again.
 
     Args:
-        sources: Folders of at least two boards.
+        sources: Folders of the boards; of one board, a copy is written.
         out: Folder of the new board; it must not hold a board with episodes.
 
     Raises:
@@ -48,7 +48,6 @@ def merge(sources: Sequence[Path], out: Path) -> Board:
         MissingRunDataError: If a board or one of its images is missing.
         BrokenRunDataError: If a board cannot be read.
     """
-    require(len(sources) > 1, "Name at least two boards to merge.")
     folders = [path.resolve() for path in (*sources, out)]
     require(len(set(folders)) == len(folders), "A board is named twice, or --out is one of the boards.")
     first, *others = boards = [Board(path) for path in sources]

@@ -94,13 +94,25 @@ class WorldSpec:
         """
         env_id, settings = split_settings(text, ":")
         kwargs = parse_settings(settings, option="--world")
-        if "split" in kwargs:
-            raise ConfigError(f"--world {text}: levels are chosen by --split, for all worlds alike.")
-        require_choice("--split", split, SPLITS)
         spec = cls(env_id=env_id, kwargs=kwargs, split=split, reading=reading)
-        registered_name(env_id)
-        arguments_of(env_id, kwargs)
+        spec.check(f"--world {text}")
         return spec
+
+    def check(self, what: str) -> None:
+        """Raises `ConfigError` unless there is such a world, and a board can hold its arguments.
+
+        Args:
+            what: What messages call it.
+        """
+        if "split" in self.kwargs:
+            raise ConfigError(f"{what}: levels are chosen by --split, for all worlds alike.")
+        require_choice("--split", self.split, SPLITS)
+        registered_name(self.env_id)
+        arguments_of(self.env_id, self.kwargs)
+        try:
+            to_json(self.kwargs)
+        except TypeError as error:
+            raise ConfigError(f"{what}: {error}") from None
 
     @functools.cached_property
     def label(self) -> str:

@@ -142,6 +142,7 @@ class MergeOptions:
 
 def run_merge(options: MergeOptions) -> None:
     """Writes the new board and its page, and prints its table."""
+    require(len(options.boards) > 1, "Name at least two boards to merge.")
     sources = [Board(path) for path in options.boards]
     merged = merge(options.boards, options.out)
     versions = merged.record.get("versions", {})

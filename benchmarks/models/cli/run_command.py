@@ -99,6 +99,11 @@ class RunOptions:
         require(not self.split_perception or bool(self.agent), "Name whose sight is measured: --agent NAME.")
         require(self.suite is None or not self.world, "Name worlds with --world, or a suite with --suite, not both.")
 
+    def specs(self) -> list[WorldSpec]:
+        """Returns the worlds that were asked for; raises `ConfigError` if there is no such world or suite."""
+        texts = self.world if self.suite is None else suite_named(self.suite).worlds
+        return [WorldSpec.parse(text, self.split, self.reading) for text in texts]
+
     def worlds(self) -> list[WorldSpec]:
         """Returns what is played, before any world is made.
 
@@ -106,8 +111,7 @@ class RunOptions:
             ConfigError: If there is no such world or suite.
             EngineUnavailableError: If a world cannot run here.
         """
-        texts = self.world if self.suite is None else suite_named(self.suite).worlds
-        worlds = [WorldSpec.parse(text, self.split, self.reading) for text in texts]
+        worlds = self.specs()
         labels = [world.label for world in worlds]
         for world in worlds:
             require(labels.count(world.label) == 1, f"--world {world.label} is there twice.")
@@ -161,12 +165,33 @@ def play_board(options: RunOptions) -> tuple[BoardRun, int]:
     out = options.out
     if out is None:
         raise ConfigError("Name the board's folder: --out boards/NAME.")
+    with second_interrupt_quits():
+        board_run, code = play_missing(options, out)
+    print(board_text(board_run.board))
+    if options.split_perception:
+        gaps = perception_gaps(board_run.board.episodes(), board_run.board.record["worlds"])
+        print(f"\n{gaps_text(gaps)}")
+    print(page_of(board_run.board))
+    return board_run, code
+
+
+def play_missing(options: RunOptions, out: Path, own: Sequence[Contestant] = ()) -> tuple[BoardRun, int]:
+    """Plays what a board lacks, with progress and what kept it from being played on stderr.
+
+    Args:
+        options: What the board shall hold.
+        out: The board's folder.
+        own: Contestants made in Python, besides those of the options.
+
+    Returns:
+        The run, which is over, and its exit code.
+    """
     with fixed(world.env_id for world in options.worlds()):
         asked = asked_agents(options.agent, references=options.references)
         probed = _probe_new(asked, out, has_budget=options.budget_usd is not None)
         plan = options.plan()
         views = _views(plan) if options.split_perception else None
-        players, skipped = skip_unplayable(plan.worlds, make_contestants(asked))
+        players, skipped = skip_unplayable(plan.worlds, [*own, *make_contestants(asked)])
         require(
             all(not player.is_person or getattr(player.agent, "sees_pictures", True) for player in players)
             or all(world.kwargs.get("obs_mode") == "text" for world in plan.worlds),
@@ -180,11 +205,6 @@ def play_board(options: RunOptions) -> tuple[BoardRun, int]:
             of_views = contestants(options.agent, references=False)
             board_run, code_of_views = _played(views, of_views, out, {player.label for player in of_views})
             code = max(code, code_of_views)
-        print(board_text(board_run.board))
-        if views is not None:
-            gaps = perception_gaps(board_run.board.episodes(), board_run.board.record["worlds"])
-            print(f"\n{gaps_text(gaps)}")
-        print(page_of(board_run.board))
     return board_run, code
 
 
@@ -220,7 +240,7 @@ def _played(plan: RunPlan, players: Sequence[Contestant], out: Path, probed: Con
 
     Models that have something left to play are probed, except those whose labels are in `probed`.
     """
-    with second_interrupt_quits(), ProgressDisplay(sys.stderr) as display:
+    with ProgressDisplay(sys.stderr) as display:
         board_run = BoardRun(plan, players, out, display.show)
         code = 0
         try:
@@ -293,7 +313,21 @@ _ON_THE_PAGE_ONLY = ("actions × best", "ruined", "seconds")
 """What would make lines too long; what worlds and judges measure is left to the page, too."""
 
 
+HeadedTable = tuple[str, list[dict[str, str]]]
+"""A heading, which may be empty, and the rows below it, as texts by column."""
+
+
 def board_text(board: Board) -> str:
+    """Returns the tables of a board as text."""
+    return tables_text(board_tables(board))
+
+
+def tables_text(tables: Iterable[HeadedTable]) -> str:
+    """Returns tables as text, one below the other."""
+    return "\n\n".join(f"{heading}\n{text_table(table)}".lstrip("\n") for heading, table in tables)
+
+
+def board_tables(board: Board) -> list[HeadedTable]:
     """Returns a row for each agent in each world, and with several worlds a row for each agent over all of them.
 
     Worlds are in the board's order, and in each the most successful agent comes first.
@@ -316,13 +350,13 @@ def board_text(board: Board) -> str:
         }
         for index, row in enumerate(found)
     ]
-    return "\n\n".join(filter(None, (text_table(table), overall_text(overall(episodes)))))
+    return [("", table), *overall_tables(overall(episodes))]
 
 
-def overall_text(rows: Sequence[OverallRow]) -> str:
-    """Returns the agents over all worlds as a table under a heading; empty unless there are several worlds."""
+def overall_tables(rows: Sequence[OverallRow]) -> list[HeadedTable]:
+    """Returns the table of agents over all worlds; none unless there are several worlds."""
     if not rows or rows[0].num_worlds < 2:
-        return ""
+        return []
     table = [
         {
             "agent": row.agent,
@@ -333,4 +367,4 @@ def overall_text(rows: Sequence[OverallRow]) -> str:
         }
         for row in rows
     ]
-    return f"All {rows[0].num_worlds} worlds that every contestant has played:\n{text_table(table)}"
+    return [(f"All {rows[0].num_worlds} worlds that every contestant has played:", table)]

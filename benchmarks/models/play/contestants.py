@@ -45,6 +45,7 @@ class Contestant:
         is_person: Whether it is asked at the terminal, which it has to itself.
         spec: The agent as it was named on the command line; None if it was made in Python.
         skipped: Labels of worlds that it does not play.
+        stays_open: Whether the agent is the caller's, and is closed only to interrupt it.
     """
 
     label: str
@@ -54,6 +55,7 @@ class Contestant:
     is_person: bool = False
     spec: AgentSpec | None = None
     skipped: frozenset[str] = frozenset()
+    stays_open: bool = False
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:

@@ -186,8 +186,10 @@ class BoardRun:
             self.close()
 
     def close(self) -> None:
-        """Closes the agents and the board; a run that is over is closed already."""
-        self._close_agents()
+        """Closes the board, and the agents that were made for this run; a run that is over is closed already."""
+        for contestant in self.contestants:
+            if not contestant.stays_open:
+                contestant.close()
         self.board.close()
 
     def waiting(self) -> list[Contestant]:
@@ -242,12 +244,9 @@ class BoardRun:
                 # Whoever is under way must not play on, nor wait for a provider
                 self._stopping.set()
                 self._interrupted.set()
-                self._close_agents()
+                for contestant in self.contestants:
+                    contestant.close()
                 raise
-
-    def _close_agents(self) -> None:
-        for contestant in self.contestants:
-            contestant.close()
 
     def _stop(self, reason: str, remedy: str = "The same command goes on.") -> None:
         """Begins no further episode; says what for, and what to do about it."""

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("scipy", reason="needs scipy: pip install '.[records]'")
 
-from benchmarks.models.cli.run_command import overall_text
+from benchmarks.models.cli.run_command import overall_tables, tables_text
 from benchmarks.models.measures.comparisons import not_above, overall
 from benchmarks.models.measures.measures import pairs, rows
 from tests.unit.benchmarks.models.made import episode
@@ -41,7 +41,7 @@ class TestMeans:
         found = by_agent([*told, *played("oracle", 16), *played("oracle", 16, "V")])
         assert set(found) == {"A", "B", "oracle"} and found["A"].num_worlds == 2
         assert found["A"].below_lazy and found["B"].below_lazy and not found["oracle"].below_lazy
-        assert "below lazy" in overall_text(list(found.values()))
+        assert "below lazy" in tables_text(overall_tables(list(found.values())))
 
     def test_a_reference_that_could_not_play_is_left_out_rather_than_all_worlds(self):
         found = by_agent([*played("A", 8), *played("B", 4), *played("lazy", 2, "V")])
@@ -141,6 +141,6 @@ class TestPraise:
 
 def test_it_is_printed_for_several_worlds_only():
     one = [*played("A", 3), *played("lazy", 6)]
-    assert overall_text(overall(one)) == "" == overall_text([])
-    text = overall_text(overall([*one, *played("A", 3, "V"), *played("lazy", 6, "V")]))
+    assert overall_tables(overall(one)) == [] == overall_tables([])
+    text = tables_text(overall_tables(overall([*one, *played("A", 3, "V"), *played("lazy", 6, "V")])))
     assert "0.188" in text and "below lazy" in text and "2 worlds" in text

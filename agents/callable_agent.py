@@ -1,0 +1,125 @@
+"""An agent that is a function of the user's, from the messages of a conversation to the text of the response."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import reprlib
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents.agent import Response
+from agents.api.conversation import Message, chat_part, observation_message, reply_message, sendable
+from agents.api.failures import one_line
+from agents.event_loop import LoopThread
+from vlm_envs.errors import ConfigError
+from vlm_envs.trajectory import Observation
+from vlm_envs.vector.vector_world import VectorWorld
+
+ChatMessage = dict[str, Any]
+"""A message as OpenAI's chat completions take it: `role`, and `content` as a list of `text` and `image_url` parts."""
+
+ChatFunction = Callable[[list[ChatMessage]], str | Awaitable[str]]
+"""From the messages of an episode so far to the text of the response."""
+
+NUM_PARALLEL = 8
+"""Episodes that a function plays side by side."""
+
+_LOOP = LoopThread("callable-agents")
+"""All functions share one loop, so that async clients and locks can be used again in the next world or evaluation."""
+
+
+@dataclass
+class _Conversation:
+    """The messages of an episode so far; `system` comes before all others."""
+
+    system: str = ""
+    past: list[Message] = field(default_factory=list)
+
+
+class CallableAgent:
+    """Asks a function for each response, with the whole conversation of the episode: system, user, assistant, user, ….
+
+    An `async` function runs in an event loop of its own thread; calls of any other function run in threads. What it
+    raises ends the episode as an error, with the reason.
+
+    Args:
+        function: Called with a list of new messages, which it may change.
+        num_parallel: Most episodes side by side.
+
+    Raises:
+        ConfigError: From a response on, if the function returns anything but a text.
+    """
+
+    policy_version = -1
+
+    def __init__(self, function: ChatFunction, *, num_parallel: int = NUM_PARALLEL) -> None:
+        self.num_parallel = num_parallel
+        self._function = function
+        self._is_async = any(map(inspect.iscoroutinefunction, (function, getattr(function, "__call__", None))))  # noqa: B004
+        self._pool = ThreadPoolExecutor(num_parallel, thread_name_prefix="callable-agent")
+        self._conversations: dict[int, _Conversation] = {}
+
+    def start(self, worlds: VectorWorld) -> None:
+        """Forgets earlier episodes."""
+        self._conversations.clear()
+
+    def begin(self, row: int) -> None:
+        """Forgets the earlier episode of a row."""
+        self._conversations[row] = _Conversation()
+
+    async def respond(self, row: int, observation: Observation) -> Response:
+        """Returns the response of a row; a failure is a response with `stop_reason` "error"."""
+        conversation = self._conversations.setdefault(row, _Conversation())
+        return await asyncio.wrap_future(_LOOP.submit(self._respond(conversation, observation)))
+
+    def close(self) -> None:
+        """Ends the threads; a call that runs in one still ends, unheard."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _respond(self, conversation: _Conversation, observation: Observation) -> Response:
+        conversation.system = observation.get("system") or conversation.system
+        system = [Message(role="system", parts=(conversation.system,))] if conversation.system else []
+        shown = observation_message(observation)
+        started = time.perf_counter()
+        try:
+            said = await self._call([_chat(message) for message in (*system, *conversation.past, shown)])
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # the latter two would end the loop of all
+            return Response(text="", stop_reason="error", error=_reason(error))
+        if not isinstance(said, str):
+            raise ConfigError(f"The agent {name_of(self._function)} must return a text; got {reprlib.repr(said)}.")
+        conversation.past += [shown, reply_message(said)]
+        return Response(text=said, usage={"seconds": time.perf_counter() - started})
+
+    async def _call(self, messages: list[ChatMessage]) -> Any:
+        if self._is_async:
+            said: Any = self._function(messages)
+        else:
+            said = await asyncio.get_running_loop().run_in_executor(self._pool, _called, self._function, messages)
+        return await said if inspect.isawaitable(said) else said
+
+
+def _called(function: ChatFunction, messages: list[ChatMessage]) -> Any:
+    try:
+        return function(messages)
+    except StopIteration as error:  # which no future can hold
+        raise RuntimeError("it raised StopIteration") from error
+
+
+def _chat(message: Message) -> ChatMessage:
+    return {"role": message.role, "content": [chat_part(part) for part in sendable(message).parts]}
+
+
+def _reason(error: BaseException) -> str:
+    said = one_line(str(error))
+    return f"{type(error).__name__}{f': {said}' if said else ''}"
+
+
+def name_of(function: object) -> str:
+    """Returns the name of a function, of the one in a `functools.partial`, or of an object's class."""
+    function = function.func if isinstance(function, functools.partial) else function
+    return str(getattr(function, "__name__", type(function).__name__)).strip("<>")
