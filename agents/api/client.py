@@ -209,7 +209,7 @@ class ModelClient:
         retrying = self._retries.of_request(max_attempts, before_sleep=self._report)
         try:
             with self._may_be_given_up():
-                reply = await retrying(self._attempt, request, wasted)
+                reply: Completion = await retrying(self._attempt, request, wasted)
         except EndpointError as error:
             error.tokens = sum(wasted, TokenCounts()) if wasted else None
             raise
@@ -268,13 +268,12 @@ class ModelClient:
     async def _alone_at_first(self) -> AsyncIterator[None]:
         """Starts requests one by one until a reply has shown how many tokens one takes, if tokens are limited."""
         async with AsyncExitStack() as alone:
-            if self.config.tokens_per_minute is not None and not self._has_counts:
+            if self.config.tokens_per_minute is not None and not self._has_counts():
                 await alone.enter_async_context(self._first)
-                if self._has_counts:
+                if self._has_counts():
                     await alone.aclose()
             yield
 
-    @property
     def _has_counts(self) -> bool:
         return self._usage.num_counted + self._usage.num_uncounted > 0
 

@@ -233,7 +233,7 @@ def _contestant(agent: Any, name: str, num_parallel: int | None) -> Contestant:
         label=label,
         identity=identity,
         agent=agent,
-        num_parallel=num_parallel or getattr(agent, "num_parallel", BATCH),
+        num_parallel=getattr(agent, "num_parallel", BATCH) if num_parallel is None else num_parallel,
         stays_open=True,
     )
 

@@ -88,11 +88,14 @@ def test_coroutines_are_awaited_together_and_share_a_loop_from_rollout_to_rollou
     assert num_waiting
 
 
-@pytest.mark.parametrize("error", [ValueError("no\nkey"), StopIteration(), SystemExit(2), KeyboardInterrupt()])
-@pytest.mark.parametrize("is_async", [False, True])
+_ERRORS = ValueError("no\nkey"), SystemExit(2), KeyboardInterrupt()
+
+
+@pytest.mark.parametrize(
+    ("error", "is_async"),
+    [(StopIteration(), False), *((error, is_async) for error in _ERRORS for is_async in (False, True))],
+)
 def test_what_it_raises_ends_its_episode_with_the_reason(error, is_async):
-    if is_async and isinstance(error, StopIteration):
-        pytest.skip("Python itself makes another error of it")
     turns = count()
 
     def function(messages):
