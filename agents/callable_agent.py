@@ -8,7 +8,7 @@ import inspect
 import reprlib
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +63,7 @@ class CallableAgent:
         self._is_async = any(map(inspect.iscoroutinefunction, (function, getattr(function, "__call__", None))))  # noqa: B004
         self._pool = ThreadPoolExecutor(num_parallel, thread_name_prefix="callable-agent")
         self._conversations: dict[int, _Conversation] = {}
+        self._waiting: set[Future[Response]] = set()
 
     def start(self, worlds: VectorWorld) -> None:
         """Forgets earlier episodes."""
@@ -75,11 +76,18 @@ class CallableAgent:
     async def respond(self, row: int, observation: Observation) -> Response:
         """Returns the response of a row; a failure is a response with `stop_reason` "error"."""
         conversation = self._conversations.setdefault(row, _Conversation())
-        return await asyncio.wrap_future(_LOOP.submit(self._respond(conversation, observation)))
+        response = _LOOP.submit(self._respond(conversation, observation))
+        self._waiting.add(response)
+        try:
+            return await asyncio.wrap_future(response)
+        finally:
+            self._waiting.discard(response)
 
     def close(self) -> None:
-        """Ends the threads; a call that runs in one still ends, unheard."""
+        """Stops waiting for responses; a call that runs in a thread still ends, unheard."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+        for response in list(self._waiting):
+            response.cancel()
 
     async def _respond(self, conversation: _Conversation, observation: Observation) -> Response:
         conversation.system = observation.get("system") or conversation.system

@@ -7,7 +7,7 @@ import base64
 import functools
 import io
 import threading
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from itertools import count
 
 import numpy as np
@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 from agents.callable_agent import CallableAgent, name_of
+from agents.event_loop import run_blocking
 from agents.rollout import rollout
 from tests.unit.agents.worlds import WORLD, made
 from vlm_envs.errors import ConfigError
@@ -145,12 +146,12 @@ def test_closing_it_gives_up_calls_that_are_under_way():
         return RIGHT
 
     agent = CallableAgent(function, num_parallel=1)
-    future = agent.submit(0, {"text": "?"})
-    assert called.wait(30)
-    agent.close()
-    assert future.cancelled()
-    with pytest.raises(CancelledError):
-        agent.submit(0, {"text": "?"})
+    with ThreadPoolExecutor(1) as thread:
+        response = thread.submit(run_blocking, agent.respond(0, {"text": "?"}))
+        assert called.wait(30)
+        agent.close()
+        with pytest.raises(CancelledError):
+            response.result(30)
     released.set()
 
 
