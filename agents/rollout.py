@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agents.agent import Agent, BoundedAgent, Response, make_turn
+from agents.agent import Agent, BoundedAgent, Response, RolloutRows, make_turn
 from agents.answering import FutureAnswering, answering, answers_in_batches
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.vector.running_episodes import Step
@@ -196,6 +196,15 @@ def play_episodes(
         yield from (Played(start + row, played.get(row)) for row in range(len(batch)))
 
 
+def rollout_rows(worlds: Worlds, requests: Sequence[EpisodeRequest]) -> RolloutRows:
+    """Returns the rows of a rollout; those of one vector whose first requests are equal form a group."""
+    sizes = tuple(vector.num_envs for vector in (worlds.vectors if isinstance(worlds, JoinedWorlds) else (worlds,)))
+    batches = np.repeat(range(len(sizes)), sizes).tolist()
+    starts: list[Any] = [*zip(batches, requests, strict=False), *range(len(requests), len(batches))]
+    numbers = {start: number for number, start in enumerate(dict.fromkeys(starts))}
+    return RolloutRows(batch_sizes=sizes, group_of_row=tuple(numbers[start] for start in starts))
+
+
 def reset_arguments(requests: Sequence[EpisodeRequest], **options: Any) -> dict[str, Any]:
     """Returns arguments for `VectorWorld.reset`, one request per world."""
     levels = [request.level for request in requests]
@@ -261,6 +270,8 @@ class _Rollout:
         self._waits_for_all = answers_in_batches(agent)
         self._bounds = agent if isinstance(agent, BoundedAgent) else None
         self._on_turn, self._on_episode, self._goes_on, self._starts = on_turn, on_episode, goes_on, starts
+        rows = rollout_rows(worlds, requests)
+        self._start_arguments = (rows if isinstance(worlds, JoinedWorlds) else worlds, rows)
         self._queue = deque(enumerate(requests))
         self._finished: deque[Played] = deque()
         self._not_started: dict[int, tuple[int, EpisodeRequest]] = {}
@@ -288,7 +299,7 @@ class _Rollout:
             self._starts = self._try_reset(dict(zip(range(self._worlds.num_envs), self._queue, strict=False)))
         elif self._starts is None:
             self._worlds.cancel()
-        self._answering.start(self._worlds)
+        self._answering.start(*self._start_arguments)
         try:
             while self._playing or self._begin():
                 if self._playing and not self._finished:
@@ -316,7 +327,7 @@ class _Rollout:
                 begun = dict(zip(rows, begun.values(), strict=False))
             self._failed_resets.clear()
             starts = self._try_reset(begun)
-            self._answering.restart(self._worlds)
+            self._answering.restart(*self._start_arguments)
         else:
             num_begun = min(self._worlds.num_envs, len(self._queue)) if self._may_go_on() else 0
             begun = {row: self._queue.popleft() for row in range(num_begun)}

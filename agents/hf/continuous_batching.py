@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache
 
-from agents.agent import Response
+from agents.agent import Response, RolloutRows
 from agents.hf.chat import PromptSegment
 from agents.hf.conversations import AnswersRequests, SampledResponse
 from agents.hf.family import ProcessedImage
@@ -91,17 +91,12 @@ class _Prompt:
 class ContinuousSampler(ModelSampler):
     """Continues conversations, none of which waits for another. See `ModelSampler` for its arguments."""
 
-    def start(self, rows: Sequence[int], draws: EpisodeDraws | None = None) -> None:
-        """Forgets everything and opens one empty conversation per row.
-
-        Args:
-            rows: 0 to N - 1.
-            draws: Source of randomness from here on; the same as before by default.
-        """
+    def start(self, rows: RolloutRows, draws: EpisodeDraws | None = None) -> None:
+        """Forgets everything and opens one empty conversation per row, see `ModelSampler`."""
         self._tokens.draws = draws or self._tokens.draws
-        self._cache = SlotCache(len(rows), self.model.device)
-        self._rows = [_Row(slot=row) for row in rows]
-        self._row_at = list(rows)
+        self._cache = SlotCache(rows.num_envs, self.model.device)
+        self._row_at = list(range(rows.num_envs))
+        self._rows = [_Row(slot=row) for row in self._row_at]
         self._num_active = 0
         self._queue: dict[int, PromptSegment] = {}
         self._num_waited = 0

@@ -12,7 +12,6 @@ from agents.agent import Response
 from agents.hf.chat import ChatEncoder, PromptSegment
 from agents.hf.sampling_config import SamplingConfig, require_room
 from vlm_envs.trajectory import Observation
-from vlm_envs.vector.vector_world import JoinedWorlds, VectorWorld
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +71,10 @@ class Conversations:
             segments.append(segment)
         return segments
 
+    def asked(self, row: int) -> PromptSegment:
+        """Returns what a row was shown last."""
+        return self._next[row][1]
+
     def responses(
         self, rows: Sequence[int], segments: Sequence[PromptSegment], samples: Sequence[SampledResponse]
     ) -> list[Response]:
@@ -106,28 +109,11 @@ class Conversations:
 class AnswersRequests:
     """The part of an agent that makes it a `ContinuousAgent`, given its `_sampler` and `_conversations`.
 
-    The sampler has the methods of vLLM's engine: `has_unfinished_requests`, `add_request`, `step`, `abort`.
+    The sampler has the methods of vLLM's engine: `add_request`, `step`, `abort`.
     """
 
     _sampler: Any
     _conversations: Conversations
-    _segments: dict[int, PromptSegment]
-    _before_start: dict[str, Any]
-
-    def start(self, worlds: VectorWorld | JoinedWorlds) -> None:
-        """Opens one conversation per world."""
-        self._segments, self._before_start = {}, self.state_dict()  # type: ignore[attr-defined]
-        super().start(worlds)  # type: ignore[misc]
-
-    def restart(self, worlds: VectorWorld | JoinedWorlds) -> None:
-        """Opens the conversations of the rollout that is under way anew: what follows is as if it had begun here."""
-        self.load_state_dict(self._before_start)  # type: ignore[attr-defined]
-        self.start(worlds)
-
-    @property
-    def has_unfinished_requests(self) -> bool:
-        """Whether any row is yet to be answered."""
-        return bool(self._sampler.has_unfinished_requests)
 
     def add_request(self, row: int, observation: Observation) -> None:
         """Asks for the response to what a row shows now.
@@ -135,26 +121,16 @@ class AnswersRequests:
         Raises:
             ConfigError: If a first observation leaves no room for a response.
         """
-        (self._segments[row],) = self._conversations.segments([row], [observation])
-        self._sampler.add_request(row, self._segments[row])
+        (segment,) = self._conversations.segments([row], [observation])
+        self._sampler.add_request(row, segment)
 
     def step(self) -> dict[int, Response]:
         """Goes on with all rows that are yet to be answered; returns the responses that are over."""
         samples = self._sampler.step()
         rows = list(samples)
-        segments = [self._segments.pop(row) for row in rows]
+        segments = [self._conversations.asked(row) for row in rows]
         return dict(zip(rows, self._conversations.responses(rows, segments, list(samples.values())), strict=True))
 
     def abort(self, row: int) -> None:
         """Gives up what was asked for a row."""
-        self._segments.pop(row, None)
         self._sampler.abort(row)
-
-    def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
-        """Returns a response per row, once all are there."""
-        for row, observation in zip(rows, observations, strict=True):
-            self.add_request(row, observation)
-        found: dict[int, Response] = {}
-        while not found.keys() >= {*rows}:
-            found |= self.step()
-        return [found[row] for row in rows]

@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoTokenizer
 
-from agents.agent import Response
+from agents.agent import Response, RolloutRows
 from agents.hf.chat import ChatEncoder
 from agents.hf.chat_template import processor_template
 from agents.hf.checkpoint import require_checkpoint, torch_device, weights_digest
@@ -22,7 +22,6 @@ from agents.hf.sampler import CachedSampler, EpisodeDraws
 from agents.hf.sampling_config import SamplingConfig, context_limit
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation
-from vlm_envs.vector.vector_world import VectorWorld
 
 
 def load_checkpoint(
@@ -163,16 +162,15 @@ class CheckpointAgent(ABC):
 
     def release(self) -> None:
         """Lets go of the conversations, and of pictures unless the tower is frozen: nobody asks for them again."""
-        self._sampler.start([])
+        self._sampler.start(RolloutRows())
         self._conversations.release()
         if _sees_anew(self.model):
             self._sampler.seen.forget()
 
-    def start(self, worlds: VectorWorld) -> None:
-        """Opens one conversation per world."""
-        draws = EpisodeDraws(self.seed, self._num_rollouts, worlds.sizes)
-        self._sampler.start(range(worlds.num_envs), draws)
-        self._num_rollouts += len(worlds.sizes)
+    def start(self, worlds: Any, rows: RolloutRows) -> None:
+        """Opens one conversation per row."""
+        self._sampler.start(rows, EpisodeDraws(self.seed, self._num_rollouts, rows))
+        self._num_rollouts += len(rows.batch_sizes)
         self._conversations.start()
 
     def state_dict(self) -> dict[str, Any]:
