@@ -1,4 +1,4 @@
-"""The agent protocols, and the turns made of what an agent was shown and answered."""
+"""The agent protocols, and what agents are given and return."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from vlm_envs.trajectory import FloatArray, IntArray, Observation, StopReason, Turn
-from vlm_envs.world import OPTIMAL_ACTIONS_LEFT
+from vlm_envs.trajectory import FloatArray, IntArray, Observation, StopReason
 
 if TYPE_CHECKING:
     from vlm_envs.vector.vector_world import VectorWorld
@@ -181,50 +180,3 @@ class LearningAgent(Agent, Protocol):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from what `state_dict` returned, as far as the device allows; says so where it does not."""
-
-
-def make_turn(
-    observation: Observation,
-    seen: Mapping[str, Any],
-    response: Response,
-    info: Mapping[str, Any],
-    reward: float = 0.0,
-    *,
-    terminated: bool = False,
-    truncated: bool = False,
-) -> Turn:
-    """Returns one turn from what was shown, said and answered.
-
-    Args:
-        observation: What the agent was shown.
-        seen: The world's `info` that came with it, of the state before the turn.
-        response: What the agent said.
-        info: The world's `info` in answer, of the state after the turn.
-        reward: What the world paid for the turn.
-        terminated: Whether the world ended with it.
-        truncated: Whether a limit ended the episode with it.
-    """
-    return Turn(
-        observation=observation,
-        state=seen["state"],
-        state_text=seen.get("state_text"),
-        seen_sections=seen.get("seen_sections", {}),
-        optimal_actions_left=seen.get(OPTIMAL_ACTIONS_LEFT),
-        response_text=response.text,
-        stop_reason=response.stop_reason,
-        prompt_ids=response.prompt_ids,
-        response_ids=response.response_ids,
-        sampler_logprobs=response.sampler_logprobs,
-        reward=reward,
-        reward_terms=info.get("reward_terms", {}),
-        terminated=terminated,
-        truncated=truncated,
-        info=info,
-        thoughts=response.thoughts,
-        usage=response.usage,
-        model=response.model,
-        stop_detail=response.stop_detail,
-        summary=response.summary,
-        request=response.request,
-        raw=response.raw,
-    )

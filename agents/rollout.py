@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agents.agent import Agent, BoundedAgent, Response, RolloutRows, make_turn
+from agents.agent import Agent, BoundedAgent, Response, RolloutRows
 from agents.answering import FutureAnswering, answering, answers_in_batches
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.vector.running_episodes import Step
 from vlm_envs.vector.vector_world import JoinedWorlds, VectorWorld
+from vlm_envs.world import OPTIMAL_ACTIONS_LEFT
 
 GATHER_S = 0.002
 """How long after one step the next may arrive for both to be answered together, in seconds."""
@@ -210,6 +211,53 @@ def reset_arguments(requests: Sequence[EpisodeRequest], **options: Any) -> dict[
     levels = [request.level for request in requests]
     options |= {"levels": levels} if any(levels) else {}
     return {"seed": [request.seed for request in requests]} | ({"options": options} if options else {})
+
+
+def make_turn(
+    observation: Observation,
+    seen: Mapping[str, Any],
+    response: Response,
+    info: Mapping[str, Any],
+    reward: float = 0.0,
+    *,
+    terminated: bool = False,
+    truncated: bool = False,
+) -> Turn:
+    """Returns one turn from what was shown, said and answered.
+
+    Args:
+        observation: What the agent was shown.
+        seen: The world's `info` that came with it, of the state before the turn.
+        response: What the agent said.
+        info: The world's `info` in answer, of the state after the turn.
+        reward: What the world paid for the turn.
+        terminated: Whether the world ended with it.
+        truncated: Whether a limit ended the episode with it.
+    """
+    return Turn(
+        observation=observation,
+        state=seen["state"],
+        state_text=seen.get("state_text"),
+        seen_sections=seen.get("seen_sections", {}),
+        optimal_actions_left=seen.get(OPTIMAL_ACTIONS_LEFT),
+        response_text=response.text,
+        stop_reason=response.stop_reason,
+        prompt_ids=response.prompt_ids,
+        response_ids=response.response_ids,
+        sampler_logprobs=response.sampler_logprobs,
+        reward=reward,
+        reward_terms=info.get("reward_terms", {}),
+        terminated=terminated,
+        truncated=truncated,
+        info=info,
+        thoughts=response.thoughts,
+        usage=response.usage,
+        model=response.model,
+        stop_detail=response.stop_detail,
+        summary=response.summary,
+        request=response.request,
+        raw=response.raw,
+    )
 
 
 def _unanswered_turn(observation: Observation, seen: Mapping[str, Any], response: Response) -> Turn:

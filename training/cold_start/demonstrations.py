@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from agents.agent import Agent, make_turn
+from agents.agent import Agent
 from agents.answering import conversations
 from agents.hf.chat import ChatEncoder
 from agents.hf.tiny_vlm import telling_words
 from agents.registry import make_agent
-from agents.rollout import WorldBatch, reset_arguments, rollout, rollout_rows
+from agents.rollout import WorldBatch, make_turn, reset_arguments, rollout, rollout_rows
 from training.cold_start.cold_start_config import ColdStartConfig
 from training.config.world_spec import WorldSpec
 from training.mixture.mixed_worlds import MixedWorlds
