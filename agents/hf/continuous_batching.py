@@ -28,10 +28,9 @@ from torch import Tensor
 from transformers.cache_utils import Cache
 
 from agents.agent import Response, RolloutRows
-from agents.hf.chat import PromptSegment
-from agents.hf.conversations import AnswersRequests, SampledResponse
+from agents.hf.chat import PromptSegment, SampledResponse
 from agents.hf.family import ProcessedImage
-from agents.hf.hf_agent import CheckpointAgent
+from agents.hf.hf_agent import AnswersRequests, CheckpointAgent
 from agents.hf.sampler import BufferedLayer, EpisodeDraws, ModelSampler, left_padded, next_positions
 
 JOIN_RATIO = 0.25

@@ -13,10 +13,9 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoTokenizer
 
 from agents.agent import Response, RolloutRows
-from agents.hf.chat import ChatEncoder
+from agents.hf.chat import ChatEncoder, Conversations
 from agents.hf.chat_template import processor_template
 from agents.hf.checkpoint import require_checkpoint, torch_device, weights_digest
-from agents.hf.conversations import Conversations
 from agents.hf.model_families import family_of_type, vision_parts
 from agents.hf.sampler import CachedSampler, EpisodeDraws
 from agents.hf.sampling_config import SamplingConfig, context_limit
@@ -218,6 +217,36 @@ class HFAgent(CheckpointAgent):
         with self._evaluating():
             samples = self._sampler.continue_rows(rows, segments)
         return self._conversations.responses(rows, segments, samples)
+
+
+class AnswersRequests:
+    """The part of an agent that makes it a `ContinuousAgent`, given its `_sampler` and `_conversations`.
+
+    The sampler has the methods of vLLM's engine: `add_request`, `step`, `abort`.
+    """
+
+    _sampler: Any
+    _conversations: Conversations
+
+    def add_request(self, row: int, observation: Observation) -> None:
+        """Asks for the response to what a row shows now.
+
+        Raises:
+            ConfigError: If a first observation leaves no room for a response.
+        """
+        (segment,) = self._conversations.segments([row], [observation])
+        self._sampler.add_request(row, segment)
+
+    def step(self) -> dict[int, Response]:
+        """Goes on with all rows that are yet to be answered; returns the responses that are over."""
+        samples = self._sampler.step()
+        rows = list(samples)
+        segments = [self._conversations.asked(row) for row in rows]
+        return dict(zip(rows, self._conversations.responses(rows, segments, list(samples.values())), strict=True))
+
+    def abort(self, row: int) -> None:
+        """Gives up what was asked for a row."""
+        self._sampler.abort(row)
 
 
 def _sees_anew(policy: Any) -> bool:

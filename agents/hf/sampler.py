@@ -21,8 +21,7 @@ from transformers.cache_utils import Cache, DynamicLayer
 from transformers.generation.logits_process import TopPLogitsWarper
 
 from agents.agent import RolloutRows
-from agents.hf.chat import ChatEncoder, PromptSegment
-from agents.hf.conversations import SampledResponse
+from agents.hf.chat import ChatEncoder, PromptSegment, SampledResponse
 from agents.hf.family import ProcessedImage, placeholder_order
 from agents.hf.model_families import SeenImages, family_of
 from agents.hf.sampling_config import SamplingConfig

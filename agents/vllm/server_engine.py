@@ -21,8 +21,7 @@ import safetensors.torch
 from torch import Tensor
 
 from agents.api.transport import LoopThread, trusted
-from agents.hf.chat import ChatEncoder
-from agents.hf.conversations import SampledResponse
+from agents.hf.chat import ChatEncoder, SampledResponse
 from agents.hf.sampling_config import SamplingConfig
 from agents.vllm.vllm_config import SamplerLostError, VLLMConfig, require_msgpack
 from agents.vllm.vllm_engine import (

@@ -12,11 +12,10 @@ import numpy as np
 from torch import Tensor
 
 from agents.agent import Response, RolloutRows
-from agents.hf.chat import ChatEncoder, PromptSegment
+from agents.hf.chat import ChatEncoder, Conversations, PromptSegment, SampledResponse
 from agents.hf.checkpoint import weights_digest
-from agents.hf.conversations import AnswersRequests, Conversations, SampledResponse
 from agents.hf.family import ProcessedImage
-from agents.hf.hf_agent import loaded_or_given
+from agents.hf.hf_agent import AnswersRequests, loaded_or_given
 from agents.hf.model_families import family_of
 from agents.hf.sampling_config import SamplingConfig, context_limit
 from agents.vllm.vllm_config import VLLMConfig
