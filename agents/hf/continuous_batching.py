@@ -93,8 +93,8 @@ class ContinuousSampler(ModelSampler):
     def start(self, rows: RolloutRows, draws: EpisodeDraws | None = None) -> None:
         """Forgets everything and opens one empty conversation per row, see `ModelSampler`."""
         self._tokens.draws = draws or self._tokens.draws
-        self._cache = SlotCache(rows.num_envs, self.model.device)
-        self._row_at = list(range(rows.num_envs))
+        self._row_at = list(range(len(rows.group_of_row)))
+        self._cache = SlotCache(len(self._row_at), self.model.device)
         self._rows = [_Row(slot=row) for row in self._row_at]
         self._num_active = 0
         self._queue: dict[int, PromptSegment] = {}

@@ -212,11 +212,11 @@ class CachedSampler(ModelSampler):
     def start(self, rows: RolloutRows, draws: EpisodeDraws | None = None) -> None:
         """Forgets everything and opens one empty conversation per row, see `ModelSampler`."""
         self._tokens.draws = draws or self._tokens.draws
-        self._rows = list(range(rows.num_envs))
+        self._rows = list(range(len(rows.group_of_row)))
         self._cache = GrowingCache()
         device = self.model.device
-        self._mask = torch.zeros(rows.num_envs, 0, dtype=torch.long, device=device)
-        self._next_position = torch.zeros(rows.num_envs, dtype=torch.long, device=device)
+        self._mask = torch.zeros(len(self._rows), 0, dtype=torch.long, device=device)
+        self._next_position = torch.zeros(len(self._rows), dtype=torch.long, device=device)
         self._pending: list[list[int]] = [[] for _ in self._rows]
 
     @torch.no_grad()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Generic, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self
 
 import gymnasium as gym
 import numpy as np
@@ -17,7 +17,9 @@ from vlm_envs.errors import ConfigError, EpisodeOverError
 from vlm_envs.validation import require_positive
 from vlm_envs.vector.running_episodes import reset_seeds
 from vlm_envs.worlds.grids.grid_levels import Direction, GridDynamics, GridState, GridStateT
-from vlm_envs.worlds.grids.grid_tiles import TileSet
+
+if TYPE_CHECKING:
+    from vlm_envs.worlds.grids.grid_world import TileSet
 
 DELTAS = np.array([direction.delta for direction in Direction], np.intp)
 
