@@ -159,7 +159,7 @@ def _own(name: str, settings: dict[str, Any]) -> Agent:
     if isinstance(made, ContinuousAgent):
         methods = {"start": ("worlds",)}
     if missing := [each for each in ("policy_version", *methods) if not hasattr(made, each)]:
-        raise ConfigError(f"The agent {name!r} has no {missing[0]}; see agents.agent.BatchAgent for what an agent has.")
+        raise ConfigError(f"The agent {name!r} has no {missing[0]}; see agents.agent.Agent for what an agent has.")
     for method, needed in methods.items():
         try:
             signature = inspect.signature(getattr(made, method))
