@@ -1,19 +1,17 @@
-"""The agent protocols, and the turns made of what an agent was shown and answered."""
+"""The agent protocols, and what agents are given and return."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from vlm_envs.trajectory import FloatArray, IntArray, Observation, StopReason, Turn
-from vlm_envs.world import OPTIMAL_ACTIONS_LEFT
+from vlm_envs.trajectory import FloatArray, IntArray, Observation, StopReason
 
 if TYPE_CHECKING:
-    from vlm_envs.vector.vector_world import JoinedWorlds, VectorWorld
+    from vlm_envs.vector.vector_world import VectorWorld
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,11 +48,37 @@ class Response:
     raw: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Agent(Protocol):
-    """Answers observations of several episodes that run side by side, all of them together.
+@dataclass(frozen=True, kw_only=True)
+class RolloutRows:
+    """The rows of a rollout, one per world.
 
-    An agent that answers each episode by itself, such as by an API, has `async def respond(row, observation)` instead,
-    which returns one `Response`; its `start(worlds)`, and `begin(row)` before each episode of a row, are optional.
+    Attributes:
+        batch_sizes: Number of rows of each batch played together, in order; each draws as it would by itself.
+        group_of_row: Group of each row, numbered from 0. The first episodes of a group have the same world, seed,
+            level, and first observation.
+    """
+
+    batch_sizes: tuple[int, ...] = ()
+    group_of_row: tuple[int, ...] = ()
+
+    @classmethod
+    def ungrouped(cls, num_rows: int) -> Self:
+        """Returns the rows of one batch, each in a group of its own."""
+        return cls(batch_sizes=(num_rows,), group_of_row=tuple(range(num_rows)))
+
+    @property
+    def num_envs(self) -> int:
+        """Number of rows."""
+        return len(self.group_of_row)
+
+    @property
+    def batch_indices(self) -> list[tuple[int, int]]:
+        """Each row's batch, and its index there."""
+        return [(batch, index) for batch, size in enumerate(self.batch_sizes) for index in range(size)]
+
+
+class Agent(Protocol):
+    """What every agent has besides the methods of `EpisodeAgent`, `BatchAgent`, or `ContinuousAgent`.
 
     An agent may also have an `identity`, a dictionary of JSON types with whatever decides what it does besides its name
     and settings, such as a hash of its weights: boards keep a hash of it, and notice when it has changed.
@@ -65,8 +89,25 @@ class Agent(Protocol):
 
     policy_version: int
 
+
+class EpisodeAgent(Agent, Protocol):
+    """An agent that answers each episode by itself, such as by an API.
+
+    Its `start`, as in `BatchAgent`, and `begin(row)`, called before each episode of a row, are optional.
+    """
+
+    async def respond(self, row: int, observation: Observation) -> Response:
+        """Returns the response to what a row shows now."""
+
+
+class BatchAgent(Agent, Protocol):
+    """An agent that answers all episodes together, once each of them has asked."""
+
     def start(self, worlds: VectorWorld) -> None:
-        """Forgets earlier episodes and prepares for one episode in each of the worlds, just reset."""
+        """Forgets earlier episodes and prepares for one episode in each of the worlds, just reset.
+
+        An agent that takes a second argument `rows` is also given the `RolloutRows`.
+        """
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
         """Returns one answer per row.
@@ -78,32 +119,19 @@ class Agent(Protocol):
 
 
 @runtime_checkable
-class AsyncAgent(Agent, Protocol):
-    """An agent that answers each episode by itself, so that none has to wait for another."""
-
-    def begin(self, row: int) -> None:
-        """Forgets the earlier episode of a row and prepares for a new one."""
-
-    def submit(self, row: int, observation: Observation) -> Future[Response]:
-        """Returns the answer to what a row shows now, as soon as it is there; a failure is an answer, too."""
-
-
-@runtime_checkable
 class ContinuousAgent(Agent, Protocol):
     """An agent that batches whoever is there: episodes join and leave at any time. The methods are those of vLLM."""
 
-    def start(self, worlds: VectorWorld | JoinedWorlds) -> None:
-        """Prepares for one episode in each of the worlds; those of joined vectors draw as they would by themselves."""
+    def start(self, worlds: Any, rows: RolloutRows) -> None:
+        """Prepares for one episode per row.
 
-    @property
-    def has_unfinished_requests(self) -> bool:
-        """Whether any episode is yet to be answered."""
+        Args:
+            worlds: The `VectorWorld` that is played, or the same `rows` where several are played together.
+            rows: What is known of the rows; an agent need not take it.
+        """
 
     def add_request(self, row: int, observation: Observation) -> None:
         """Asks for the answer to what a row shows now."""
-
-    def restart(self, worlds: VectorWorld | JoinedWorlds) -> None:
-        """Does what `start` did, in the rollout that is under way; later ones are what they would have been."""
 
     def step(self) -> dict[int, Response]:
         """Goes on with all that were asked for, by a token or so; returns the answers that are there, by row."""
@@ -140,50 +168,3 @@ class LearningAgent(Agent, Protocol):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from what `state_dict` returned, as far as the device allows; says so where it does not."""
-
-
-def make_turn(
-    observation: Observation,
-    seen: Mapping[str, Any],
-    response: Response,
-    info: Mapping[str, Any],
-    reward: float = 0.0,
-    *,
-    terminated: bool = False,
-    truncated: bool = False,
-) -> Turn:
-    """Returns one turn from what was shown, said and answered.
-
-    Args:
-        observation: What the agent was shown.
-        seen: The world's `info` that came with it, of the state before the turn.
-        response: What the agent said.
-        info: The world's `info` in answer, of the state after the turn.
-        reward: What the world paid for the turn.
-        terminated: Whether the world ended with it.
-        truncated: Whether a limit ended the episode with it.
-    """
-    return Turn(
-        observation=observation,
-        state=seen["state"],
-        state_text=seen.get("state_text"),
-        seen_sections=seen.get("seen_sections", {}),
-        optimal_actions_left=seen.get(OPTIMAL_ACTIONS_LEFT),
-        response_text=response.text,
-        stop_reason=response.stop_reason,
-        prompt_ids=response.prompt_ids,
-        response_ids=response.response_ids,
-        sampler_logprobs=response.sampler_logprobs,
-        reward=reward,
-        reward_terms=info.get("reward_terms", {}),
-        terminated=terminated,
-        truncated=truncated,
-        info=info,
-        thoughts=response.thoughts,
-        usage=response.usage,
-        model=response.model,
-        stop_detail=response.stop_detail,
-        summary=response.summary,
-        request=response.request,
-        raw=response.raw,
-    )

@@ -5,15 +5,16 @@ from __future__ import annotations
 import inspect
 import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import closing, contextmanager
 from typing import Any, ClassVar
 
-from agents.agent import Agent, AsyncAgent, ContinuousAgent, Response
+from agents.agent import ContinuousAgent, Response, RolloutRows
 from agents.event_loop import LoopThread
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation
-from vlm_envs.vector.vector_world import JoinedWorlds, VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 
 class Answering:
@@ -26,11 +27,17 @@ class Answering:
     def __init__(self, agent: Any) -> None:
         self.agent = agent
 
-    def start(self, worlds: VectorWorld | JoinedWorlds) -> None:
-        """Prepares for one episode per world."""
-        self.agent.start(worlds)
+    def start(self, worlds: VectorWorld | RolloutRows, rows: RolloutRows) -> None:
+        """Prepares for one episode per row.
 
-    def restart(self, worlds: VectorWorld | JoinedWorlds) -> None:
+        Args:
+            worlds: What is played; the rows where that is not one `VectorWorld`.
+            rows: For agents whose `start` takes them.
+        """
+        takes_rows = "rows" in inspect.signature(self.agent.start).parameters
+        self.agent.start(worlds, **({"rows": rows} if takes_rows else {}))
+
+    def restart(self, worlds: VectorWorld | RolloutRows, rows: RolloutRows) -> None:
         """Prepares for episodes of the same rollout that could not be started with the others."""
 
     def begin(self, row: int) -> None:
@@ -46,6 +53,15 @@ class FutureAnswering(Answering, ABC):
     @abstractmethod
     def submit(self, row: int, observation: Observation) -> Future[Response]:
         """Returns the future response to a row's observation."""
+
+    def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
+        """Requests all responses at once; cancels them if one fails."""
+        futures = [self.submit(*each) for each in zip(rows, observations, strict=True)]
+        try:
+            return [future.result() for future in futures]
+        finally:
+            for future in futures:
+                future.cancel()
 
 
 class RequestAnswering(Answering, ABC):
@@ -73,6 +89,15 @@ class RequestAnswering(Answering, ABC):
     def abort(self, row: int) -> None:
         """Drops the request of a row, which does not come back."""
 
+    def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
+        """Requests all responses and steps until they are there."""
+        for row, observation in zip(rows, observations, strict=True):
+            self.add_request(row, observation)
+        responses: dict[int, Response] = {}
+        while not responses.keys() >= {*rows}:
+            responses |= self.step(are_worlds_busy=False)
+        return [responses[row] for row in rows]
+
 
 class CoroutineAnswering(FutureAnswering):
     """Asks an agent with `async def respond(row, observation)`; `start(worlds)` and `begin(row)` are optional.
@@ -84,10 +109,10 @@ class CoroutineAnswering(FutureAnswering):
         super().__init__(agent)
         self._thread = LoopThread("agent")
 
-    def start(self, worlds: VectorWorld | JoinedWorlds) -> None:
+    def start(self, worlds: VectorWorld | RolloutRows, rows: RolloutRows) -> None:
         """Calls the agent's `start`, if it has one."""
         if hasattr(self.agent, "start"):
-            self.agent.start(worlds)
+            super().start(worlds, rows)
 
     def begin(self, row: int) -> None:
         """Calls the agent's `begin`, if it has one."""
@@ -106,28 +131,19 @@ class CoroutineAnswering(FutureAnswering):
         self._thread.stop(LoopThread.cancel_others())
 
 
-class ThreadAnswering(FutureAnswering):
-    """Asks an `AsyncAgent`, whose responses come from threads of its own."""
-
-    def start(self, worlds: VectorWorld | JoinedWorlds) -> None:
-        """Does nothing: `begin` prepares for each episode."""
-
-    def begin(self, row: int) -> None:
-        """Starts a new conversation of a row."""
-        self.agent.begin(row)
-
-    def submit(self, row: int, observation: Observation) -> Future[Response]:
-        """Returns the agent's future."""
-        future: Future[Response] = self.agent.submit(row, observation)
-        return future
-
-
 class SteppedAnswering(RequestAnswering):
     """Asks a `ContinuousAgent`, which generates a token for every request per step."""
 
-    def restart(self, worlds: VectorWorld | JoinedWorlds) -> None:
-        """Has the agent repeat its last `start`, so that later rollouts stay what they would have been."""
-        self.agent.restart(worlds)
+    def start(self, worlds: VectorWorld | RolloutRows, rows: RolloutRows) -> None:
+        """Starts the agent, after noting its state."""
+        self._state_before = self.agent.state_dict() if hasattr(self.agent, "state_dict") else None
+        super().start(worlds, rows)
+
+    def restart(self, worlds: VectorWorld | RolloutRows, rows: RolloutRows) -> None:
+        """Repeats the last `start` from the same state, so that later rollouts stay what they would have been."""
+        if self._state_before is not None:
+            self.agent.load_state_dict(self._state_before)
+        self.start(worlds, rows)
 
     def add_request(self, row: int, observation: Observation) -> None:
         """Adds a request to the agent's batch."""
@@ -148,7 +164,7 @@ class BatchAnswering(RequestAnswering):
 
     waits_for_all = True
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Any) -> None:
         super().__init__(agent)
         self._observations: dict[int, Observation] = {}
 
@@ -171,28 +187,25 @@ class BatchAnswering(RequestAnswering):
         self._observations.pop(row, None)
 
 
+@contextmanager
+def conversations(
+    agent: Any, rows: RolloutRows, worlds: VectorWorld | None = None
+) -> Iterator[FutureAnswering | RequestAnswering]:
+    """Starts a conversation per row, outside of a rollout, with whatever kind of agent."""
+    with closing(answering(agent)) as started:
+        started.start(worlds or rows, rows)
+        for row in range(rows.num_envs):
+            started.begin(row)
+        yield started
+
+
 def answering(agent: Any) -> FutureAnswering | RequestAnswering:
     """Returns the adapter for an agent."""
     if isinstance(agent, ContinuousAgent):
         return SteppedAnswering(agent)
-    if isinstance(agent, AsyncAgent):
-        return ThreadAnswering(agent)
     if inspect.iscoroutinefunction(getattr(agent, "respond", None)):
         return CoroutineAnswering(agent)
     return BatchAnswering(agent)
-
-
-def respond_to(agent: Any, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
-    """Returns one response per row, from an agent of any kind that was started, outside of a rollout."""
-    asking = answering(agent)
-    if not isinstance(asking, FutureAnswering):
-        responses: list[Response] = agent.respond(rows, observations)
-        return responses
-    try:
-        futures = [asking.submit(row, observation) for row, observation in zip(rows, observations, strict=True)]
-        return [future.result() for future in futures]
-    finally:
-        asking.close()
 
 
 def answers_in_batches(agent: Any) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self, cast
 
-from agents.agent import Agent, LearningAgent
+from agents.agent import Agent, ContinuousAgent, LearningAgent
 from agents.api.endpoint_config import PROVIDERS
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.requirements import install_command
@@ -167,11 +167,14 @@ def require_methods(agent: object, name: str) -> None:
     methods = {"start": ("worlds",), "respond": ("rows", "observations")}
     if inspect.iscoroutinefunction(getattr(agent, "respond", None)):
         methods = {"respond": ("row", "observation")}
+    if isinstance(agent, ContinuousAgent):
+        methods = {"start": ("worlds",)}
     if missing := [each for each in ("policy_version", *methods) if not hasattr(agent, each)]:
         raise ConfigError(f"The agent {name!r} has no {missing[0]}; see agents.agent.Agent for what an agent has.")
     for method, needed in methods.items():
         try:
-            inspect.signature(getattr(agent, method)).bind(*needed)
+            signature = inspect.signature(getattr(agent, method))
+            signature.bind(*needed, **({"rows": ()} if method == "start" and "rows" in signature.parameters else {}))
         except TypeError as error:
             raise ConfigError(f"The agent {name!r} needs {method}({', '.join(needed)}): {error}.") from None
 

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agents.agent import Agent, BoundedAgent, Response, make_turn
+from agents.agent import Agent, BoundedAgent, Response, RolloutRows
 from agents.answering import FutureAnswering, answering, answers_in_batches
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.vector.running_episodes import Step
 from vlm_envs.vector.vector_world import JoinedWorlds, VectorWorld
+from vlm_envs.world import OPTIMAL_ACTIONS_LEFT
 
 GATHER_S = 0.002
 """How long after one step the next may arrive for both to be answered together, in seconds."""
@@ -196,11 +197,67 @@ def play_episodes(
         yield from (Played(start + row, played.get(row)) for row in range(len(batch)))
 
 
+def rollout_rows(worlds: Worlds, requests: Sequence[EpisodeRequest]) -> RolloutRows:
+    """Returns the rows of a rollout; those of one vector whose first requests are equal form a group."""
+    sizes = tuple(vector.num_envs for vector in (worlds.vectors if isinstance(worlds, JoinedWorlds) else (worlds,)))
+    batches = np.repeat(range(len(sizes)), sizes).tolist()
+    starts: list[Any] = [*zip(batches, requests, strict=False), *range(len(requests), len(batches))]
+    numbers = {start: number for number, start in enumerate(dict.fromkeys(starts))}
+    return RolloutRows(batch_sizes=sizes, group_of_row=tuple(numbers[start] for start in starts))
+
+
 def reset_arguments(requests: Sequence[EpisodeRequest], **options: Any) -> dict[str, Any]:
     """Returns arguments for `VectorWorld.reset`, one request per world."""
     levels = [request.level for request in requests]
     options |= {"levels": levels} if any(levels) else {}
     return {"seed": [request.seed for request in requests]} | ({"options": options} if options else {})
+
+
+def make_turn(
+    observation: Observation,
+    seen: Mapping[str, Any],
+    response: Response,
+    info: Mapping[str, Any],
+    reward: float = 0.0,
+    *,
+    terminated: bool = False,
+    truncated: bool = False,
+) -> Turn:
+    """Returns one turn from what was shown, said and answered.
+
+    Args:
+        observation: What the agent was shown.
+        seen: The world's `info` that came with it, of the state before the turn.
+        response: What the agent said.
+        info: The world's `info` in answer, of the state after the turn.
+        reward: What the world paid for the turn.
+        terminated: Whether the world ended with it.
+        truncated: Whether a limit ended the episode with it.
+    """
+    return Turn(
+        observation=observation,
+        state=seen["state"],
+        state_text=seen.get("state_text"),
+        seen_sections=seen.get("seen_sections", {}),
+        optimal_actions_left=seen.get(OPTIMAL_ACTIONS_LEFT),
+        response_text=response.text,
+        stop_reason=response.stop_reason,
+        prompt_ids=response.prompt_ids,
+        response_ids=response.response_ids,
+        sampler_logprobs=response.sampler_logprobs,
+        reward=reward,
+        reward_terms=info.get("reward_terms", {}),
+        terminated=terminated,
+        truncated=truncated,
+        info=info,
+        thoughts=response.thoughts,
+        usage=response.usage,
+        model=response.model,
+        stop_detail=response.stop_detail,
+        summary=response.summary,
+        request=response.request,
+        raw=response.raw,
+    )
 
 
 def _unanswered_turn(observation: Observation, seen: Mapping[str, Any], response: Response) -> Turn:
@@ -261,6 +318,8 @@ class _Rollout:
         self._waits_for_all = answers_in_batches(agent)
         self._bounds = agent if isinstance(agent, BoundedAgent) else None
         self._on_turn, self._on_episode, self._goes_on, self._starts = on_turn, on_episode, goes_on, starts
+        rows = rollout_rows(worlds, requests)
+        self._start_arguments = (rows if isinstance(worlds, JoinedWorlds) else worlds, rows)
         self._queue = deque(enumerate(requests))
         self._finished: deque[Played] = deque()
         self._not_started: dict[int, tuple[int, EpisodeRequest]] = {}
@@ -288,7 +347,7 @@ class _Rollout:
             self._starts = self._try_reset(dict(zip(range(self._worlds.num_envs), self._queue, strict=False)))
         elif self._starts is None:
             self._worlds.cancel()
-        self._answering.start(self._worlds)
+        self._answering.start(*self._start_arguments)
         try:
             while self._playing or self._begin():
                 if self._playing and not self._finished:
@@ -316,7 +375,7 @@ class _Rollout:
                 begun = dict(zip(rows, begun.values(), strict=False))
             self._failed_resets.clear()
             starts = self._try_reset(begun)
-            self._answering.restart(self._worlds)
+            self._answering.restart(*self._start_arguments)
         else:
             num_begun = min(self._worlds.num_envs, len(self._queue)) if self._may_go_on() else 0
             begun = {row: self._queue.popleft() for row in range(num_begun)}

@@ -44,7 +44,7 @@ TESTS: dict[str, str] = {
     "vlm_envs/statistics/success_rates.py": "vlm_envs/statistics/test_success_rates.py",
     "agents/rollout.py": "agents/test_rollout.py agents/test_resets_one_by_one.py agents/test_rollouts_of_a_mix.py",
     "agents/agent.py": "agents/test_rollout.py agents/test_evaluation_rollout.py agents/hf/test_context.py",
-    "agents/hf/conversations.py": "agents/hf/test_context.py agents/hf/test_hf_agent.py agents/hf/test_chat.py",
+    "agents/hf/chat.py": "agents/hf/test_context.py agents/hf/test_hf_agent.py agents/hf/test_chat.py",
     "judges/scores.py": "judges/test_asking.py judges/test_turn_rewards.py judges/test_repetition_penalty.py "
     "judges/episode_rewards/test_episodes.py",
     "judges/state_text/exact_judge.py": "judges/state_text",

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agents.agent import Response
+from agents.agent import Response, RolloutRows
 from agents.hf.hf_agent import HFAgent
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation
@@ -28,10 +28,10 @@ class ToldHFAgent(HFAgent):
     kind: ClassVar[str] = "hf-told"
     _worlds: VectorWorld | None = None
 
-    def start(self, worlds: VectorWorld) -> None:
+    def start(self, worlds: VectorWorld, rows: RolloutRows) -> None:
         """Opens one conversation per world, and takes hold of the worlds."""
         self._worlds = worlds
-        super().start(worlds)
+        super().start(worlds, rows)
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
         """Returns a response per row: what was written for it, and what it went on with.

@@ -1,4 +1,4 @@
-"""From observations to tokens: one chat segment per turn, written once and never again.
+"""From observations to tokens, and conversations of them: one chat segment per turn, written once and never again.
 
 What stands around texts and pictures is read off the checkpoint's own chat template, and compared with it, so that a
 model is never fed a dialect it was not trained on. Text from the world can never become a special token.
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from transformers import PreTrainedTokenizerBase
 
+from agents.agent import Response
 from agents.hf.chat_template import (
     PROBE,
     SYSTEM_PROBE,
@@ -29,6 +30,7 @@ from agents.hf.chat_template import (
     rendered_probe,
 )
 from agents.hf.family import ImageReader, ProcessedImage
+from agents.hf.sampling_config import SamplingConfig, require_room
 from vlm_envs.responses.formats import KNOWN_TAGS, encodable
 from vlm_envs.tools.coordinates import names_pixels
 from vlm_envs.trajectory import IntArray, Observation, observation_images, require_image
@@ -346,3 +348,95 @@ def _special_ids(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
     added = {str(token): id_ for id_, token in tokenizer.added_tokens_decoder.items() if token.special}
     named = dict(zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True))
     return dict(sorted((added | named).items(), key=lambda item: -len(item[0])))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampledResponse:
+    """Sampled tokens of one row and their log-probabilities under the distribution they were drawn from.
+
+    Attributes:
+        ids: The tokens, the one that ended the response included; none where there is an error.
+        logprobs: Of each.
+        error: Why there is no response; empty if there is one.
+    """
+
+    ids: list[int]
+    logprobs: list[float]
+    error: str = ""
+
+
+class Conversations:
+    """What the rows of a batch were shown and said, as far as the next segment depends on it.
+
+    Args:
+        encoder: The chat format.
+        sampling: How responses are drawn.
+        max_context_tokens: Most tokens of a conversation.
+    """
+
+    def __init__(self, encoder: ChatEncoder, sampling: SamplingConfig, max_context_tokens: int) -> None:
+        self.encoder, self.sampling, self.max_context_tokens = encoder, sampling, max_context_tokens
+        self._was_cut: dict[int, bool] = {}
+        self._num_tokens: dict[int, int] = {}
+        self._next: dict[int, tuple[Observation, PromptSegment]] = {}
+
+    def start(self) -> None:
+        """Forgets all of them."""
+        self._was_cut, self._num_tokens, self._next = {}, {}, {}
+
+    def release(self) -> None:
+        """Lets go of the segments, and their pictures."""
+        self._next = {}
+
+    def fits(self, row: int, observation: Observation) -> bool:
+        """Returns whether there is room for an observation and the longest response to it."""
+        num_tokens = self._num_tokens.get(row, 0) + len(self._segment(row, observation).ids)
+        return num_tokens + self.sampling.max_new_tokens <= self.max_context_tokens
+
+    def segments(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[PromptSegment]:
+        """Returns what rows are shown next, in tokens.
+
+        Raises:
+            ConfigError: If a first observation leaves no room for a response.
+        """
+        segments = []
+        for row, observation in zip(rows, observations, strict=True):
+            segment = self._segment(row, observation)
+            if row not in self._was_cut:
+                require_room(len(segment.ids), self.max_context_tokens, self.sampling)
+            segments.append(segment)
+        return segments
+
+    def asked(self, row: int) -> PromptSegment:
+        """Returns what a row was shown last."""
+        return self._next[row][1]
+
+    def responses(
+        self, rows: Sequence[int], segments: Sequence[PromptSegment], samples: Sequence[SampledResponse]
+    ) -> list[Response]:
+        """Returns what rows answered to their segments, and goes on from there."""
+        return [self._response(*each) for each in zip(rows, segments, samples, strict=True)]
+
+    def _segment(self, row: int, observation: Observation) -> PromptSegment:
+        """Returns what a row is shown next, in tokens."""
+        known = self._next.get(row)
+        if known is None or known[0] is not observation:
+            segment = self.encoder.encode(
+                observation, is_first=row not in self._was_cut, needs_end_of_turn=self._was_cut.get(row, False)
+            )
+            self._next[row] = known = observation, segment
+        return known[1]
+
+    def _response(self, row: int, segment: PromptSegment, sample: SampledResponse) -> Response:
+        if sample.error:
+            return Response(text="", stop_reason="error", error=sample.error, prompt_ids=segment.ids)
+        stopped = sample.ids[-1] == self.encoder.end_of_turn_id
+        self._was_cut[row] = not stopped
+        self._num_tokens[row] = self._num_tokens.get(row, 0) + len(segment.ids) + len(sample.ids)
+        return Response(
+            text=self.encoder.decode(sample.ids),
+            stop_reason="stop" if stopped else "length",
+            prompt_ids=segment.ids,
+            response_ids=np.asarray(sample.ids, np.int64),
+            sampler_logprobs=np.asarray(sample.logprobs, np.float32),
+        )

@@ -27,11 +27,10 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache
 
-from agents.agent import Response
-from agents.hf.chat import PromptSegment
-from agents.hf.conversations import AnswersRequests, SampledResponse
+from agents.agent import Response, RolloutRows
+from agents.hf.chat import PromptSegment, SampledResponse
 from agents.hf.family import ProcessedImage
-from agents.hf.hf_agent import CheckpointAgent
+from agents.hf.hf_agent import AnswersRequests, CheckpointAgent
 from agents.hf.sampler import BufferedLayer, EpisodeDraws, ModelSampler, left_padded, next_positions
 
 JOIN_RATIO = 0.25
@@ -91,17 +90,12 @@ class _Prompt:
 class ContinuousSampler(ModelSampler):
     """Continues conversations, none of which waits for another. See `ModelSampler` for its arguments."""
 
-    def start(self, rows: Sequence[int], draws: EpisodeDraws | None = None) -> None:
-        """Forgets everything and opens one empty conversation per row.
-
-        Args:
-            rows: 0 to N - 1.
-            draws: Source of randomness from here on; the same as before by default.
-        """
+    def start(self, rows: RolloutRows, draws: EpisodeDraws | None = None) -> None:
+        """Forgets everything and opens one empty conversation per row, see `ModelSampler`."""
         self._tokens.draws = draws or self._tokens.draws
-        self._cache = SlotCache(len(rows), self.model.device)
-        self._rows = [_Row(slot=row) for row in rows]
-        self._row_at = list(rows)
+        self._row_at = list(range(len(rows.group_of_row)))
+        self._cache = SlotCache(len(self._row_at), self.model.device)
+        self._rows = [_Row(slot=row) for row in self._row_at]
         self._num_active = 0
         self._queue: dict[int, PromptSegment] = {}
         self._num_waited = 0

@@ -12,17 +12,15 @@ import torch
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoTokenizer
 
-from agents.agent import Response
-from agents.hf.chat import ChatEncoder
+from agents.agent import Response, RolloutRows
+from agents.hf.chat import ChatEncoder, Conversations
 from agents.hf.chat_template import processor_template
 from agents.hf.checkpoint import require_checkpoint, torch_device, weights_digest
-from agents.hf.conversations import Conversations
 from agents.hf.model_families import family_of_type, vision_parts
 from agents.hf.sampler import CachedSampler, EpisodeDraws
 from agents.hf.sampling_config import SamplingConfig, context_limit
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation
-from vlm_envs.vector.vector_world import VectorWorld
 
 
 def load_checkpoint(
@@ -163,16 +161,15 @@ class CheckpointAgent(ABC):
 
     def release(self) -> None:
         """Lets go of the conversations, and of pictures unless the tower is frozen: nobody asks for them again."""
-        self._sampler.start([])
+        self._sampler.start(RolloutRows())
         self._conversations.release()
         if _sees_anew(self.model):
             self._sampler.seen.forget()
 
-    def start(self, worlds: VectorWorld) -> None:
-        """Opens one conversation per world."""
-        draws = EpisodeDraws(self.seed, self._num_rollouts, worlds.sizes)
-        self._sampler.start(range(worlds.num_envs), draws)
-        self._num_rollouts += len(worlds.sizes)
+    def start(self, worlds: Any, rows: RolloutRows) -> None:
+        """Opens one conversation per row."""
+        self._sampler.start(rows, EpisodeDraws(self.seed, self._num_rollouts, rows))
+        self._num_rollouts += len(rows.batch_sizes)
         self._conversations.start()
 
     def state_dict(self) -> dict[str, Any]:
@@ -220,6 +217,36 @@ class HFAgent(CheckpointAgent):
         with self._evaluating():
             samples = self._sampler.continue_rows(rows, segments)
         return self._conversations.responses(rows, segments, samples)
+
+
+class AnswersRequests:
+    """The part of an agent that makes it a `ContinuousAgent`, given its `_sampler` and `_conversations`.
+
+    The sampler has the methods of vLLM's engine: `add_request`, `step`, `abort`.
+    """
+
+    _sampler: Any
+    _conversations: Conversations
+
+    def add_request(self, row: int, observation: Observation) -> None:
+        """Asks for the response to what a row shows now.
+
+        Raises:
+            ConfigError: If a first observation leaves no room for a response.
+        """
+        (segment,) = self._conversations.segments([row], [observation])
+        self._sampler.add_request(row, segment)
+
+    def step(self) -> dict[int, Response]:
+        """Goes on with all rows that are yet to be answered; returns the responses that are over."""
+        samples = self._sampler.step()
+        rows = list(samples)
+        segments = [self._conversations.asked(row) for row in rows]
+        return dict(zip(rows, self._conversations.responses(rows, segments, list(samples.values())), strict=True))
+
+    def abort(self, row: int) -> None:
+        """Gives up what was asked for a row."""
+        self._sampler.abort(row)
 
 
 def _sees_anew(policy: Any) -> bool:

@@ -20,8 +20,8 @@ from transformers import LogitsProcessorList, SuppressTokensLogitsProcessor, Tem
 from transformers.cache_utils import Cache, DynamicLayer
 from transformers.generation.logits_process import TopPLogitsWarper
 
-from agents.hf.chat import ChatEncoder, PromptSegment
-from agents.hf.conversations import SampledResponse
+from agents.agent import RolloutRows
+from agents.hf.chat import ChatEncoder, PromptSegment, SampledResponse
 from agents.hf.family import ProcessedImage, placeholder_order
 from agents.hf.model_families import SeenImages, family_of
 from agents.hf.sampling_config import SamplingConfig
@@ -120,7 +120,7 @@ class ModelSampler(ABC):
         self.family = family_of(model)
         self.seen = SeenImages()
         self._tokens = TokenDrawer(encoder, sampling, draws, device=model.device)
-        self.start([])
+        self.start(RolloutRows())
 
     def _logits(
         self,
@@ -157,18 +157,13 @@ class ModelSampler(ABC):
         return self.family.logits(self.model, hidden_BTD[:, -1]).float()
 
     @abstractmethod
-    def start(self, rows: Sequence[int], draws: EpisodeDraws | None = None) -> None:
+    def start(self, rows: RolloutRows, draws: EpisodeDraws | None = None) -> None:
         """Forgets everything and opens one empty conversation per row.
 
         Args:
-            rows: Their numbers.
+            rows: The rows, and which of them start alike.
             draws: Source of randomness from here on; the same as before by default.
         """
-
-
-def places_of(sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """Returns, of rows numbered through parts of these sizes, each one's part and its own number there."""
-    return [(part, place) for part, size in enumerate(sizes) for place in range(size)]
 
 
 class EpisodeDraws:
@@ -180,12 +175,12 @@ class EpisodeDraws:
     Args:
         seed: The same seed, rollout, row and turn draw the same numbers, on any device.
         rollout: Number of the rollout.
-        sizes: Rows of each of several rollouts that are played together, from that number on; None for a single one.
+        rows: Those of several rollouts that are played together, from that number on; None for a single one.
     """
 
-    def __init__(self, seed: int, rollout: int = 0, sizes: Sequence[int] | None = None) -> None:
+    def __init__(self, seed: int, rollout: int = 0, rows: RolloutRows | None = None) -> None:
         self._seed, self._rollout = seed, rollout
-        self._places = None if sizes is None else places_of(sizes)
+        self._places = None if rows is None else rows.batch_indices
         self._num_begun: Counter[int] = Counter()
         self._generators: dict[int, np.random.Generator] = {}
 
@@ -214,15 +209,15 @@ class EpisodeDraws:
 class CachedSampler(ModelSampler):
     """Continues a batch of conversations; a `Sampler`. See `ModelSampler` for its arguments."""
 
-    def start(self, rows: Sequence[int], draws: EpisodeDraws | None = None) -> None:
+    def start(self, rows: RolloutRows, draws: EpisodeDraws | None = None) -> None:
         """Forgets everything and opens one empty conversation per row, see `ModelSampler`."""
         self._tokens.draws = draws or self._tokens.draws
-        self._rows = list(rows)
+        self._rows = list(range(len(rows.group_of_row)))
         self._cache = GrowingCache()
         device = self.model.device
-        self._mask = torch.zeros(len(rows), 0, dtype=torch.long, device=device)
-        self._next_position = torch.zeros(len(rows), dtype=torch.long, device=device)
-        self._pending: list[list[int]] = [[] for _ in rows]
+        self._mask = torch.zeros(len(self._rows), 0, dtype=torch.long, device=device)
+        self._next_position = torch.zeros(len(self._rows), dtype=torch.long, device=device)
+        self._pending: list[list[int]] = [[] for _ in self._rows]
 
     @torch.no_grad()
     def continue_rows(self, rows: Sequence[int], segments: Sequence[PromptSegment]) -> list[SampledResponse]:

@@ -22,8 +22,7 @@ from torch import Tensor
 
 from agents.api.transport import trusted
 from agents.event_loop import LoopThread
-from agents.hf.chat import ChatEncoder
-from agents.hf.conversations import SampledResponse
+from agents.hf.chat import ChatEncoder, SampledResponse
 from agents.hf.sampling_config import SamplingConfig
 from agents.vllm.vllm_config import SamplerLostError, VLLMConfig, require_msgpack
 from agents.vllm.vllm_engine import (

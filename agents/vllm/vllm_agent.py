@@ -11,20 +11,17 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from agents.agent import Response
-from agents.hf.chat import ChatEncoder, PromptSegment
+from agents.agent import Response, RolloutRows
+from agents.hf.chat import ChatEncoder, Conversations, PromptSegment, SampledResponse
 from agents.hf.checkpoint import weights_digest
-from agents.hf.conversations import AnswersRequests, Conversations, SampledResponse
 from agents.hf.family import ProcessedImage
-from agents.hf.hf_agent import loaded_or_given
+from agents.hf.hf_agent import AnswersRequests, loaded_or_given
 from agents.hf.model_families import family_of
-from agents.hf.sampler import places_of
 from agents.hf.sampling_config import SamplingConfig, context_limit
 from agents.vllm.vllm_config import VLLMConfig
 from agents.vllm.vllm_engine import Request, VLLMEngine, image_offsets, require_sendable
 from vlm_envs.trajectory import Observation
 from vlm_envs.validation import require
-from vlm_envs.vector.vector_world import VectorWorld
 
 WeightsOf = Callable[[Any], Mapping[str, Tensor]]
 
@@ -125,11 +122,11 @@ class VLLMAgent:
         """Goes on sampling where a state stands."""
         self._sampler.num_started = state["num_started"]
 
-    def start(self, worlds: VectorWorld) -> None:
-        """Opens one conversation per world, with the agent's own weights, whoever shares its engine."""
+    def start(self, worlds: Any, rows: RolloutRows) -> None:
+        """Opens one conversation per row, with the agent's own weights, whoever shares its engine."""
         if not self._version or self.engine.version != self._version:
             self._load()
-        self._sampler.start(worlds.sizes)
+        self._sampler.start(rows)
         self._conversations.start()
 
     def fits(self, row: int, observation: Observation) -> bool:
@@ -200,12 +197,12 @@ class VLLMSampler:
         self._rows: dict[int, _Row] = {}
         self._asked: dict[str, int] = {}
 
-    def start(self, sizes: Sequence[int]) -> None:
-        """Forgets everything and opens empty conversations: of each rollout that is played so many."""
+    def start(self, rows: RolloutRows) -> None:
+        """Forgets everything and opens one empty conversation per row."""
         self.release()
         self._first_started = self.num_started + 1
-        self.num_started += len(sizes)
-        self._rows = {row: _Row(*place) for row, place in enumerate(places_of(sizes))}
+        self.num_started += len(rows.batch_sizes)
+        self._rows = {row: _Row(*place) for row, place in enumerate(rows.batch_indices)}
 
     def release(self) -> None:
         """Forgets everything, and gives up what is yet to be answered."""

@@ -29,8 +29,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from agents.hf.chat import ChatEncoder
-from agents.hf.conversations import SampledResponse
+from agents.hf.chat import ChatEncoder, SampledResponse
 from agents.hf.family import Family, ProcessedImage
 from agents.hf.model_families import QwenVL
 from agents.hf.sampling_config import SamplingConfig

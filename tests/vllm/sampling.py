@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import torch
 
+from agents.agent import RolloutRows
 from agents.hf.hf_agent import HFAgent, load_checkpoint
 from agents.hf.sampling_config import SamplingConfig
 from agents.vllm.vllm_agent import ContinuousVLLMAgent, VLLMAgent, VLLMSampler
@@ -84,7 +85,7 @@ def require_alone(make_engine, model, encoder):
 
     def drawn(rows, seed=7):
         sampler = VLLMSampler(engine, encoder, seed)
-        sampler.start([4])
+        sampler.start(RolloutRows.ungrouped(4))
         said = {row: [] for row in rows}
         for turn in range(3):
             for row, sample in zip(rows, sampler.continue_rows(rows, [shown[row][turn] for row in rows]), strict=True):

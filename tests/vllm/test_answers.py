@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from agents.answering import respond_to
 from agents.registry import make_agent
+from tests.unit.agents.api.asking import respond_to
 from tests.vllm.boards import first_observation
 
 PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages")

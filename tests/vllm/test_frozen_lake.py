@@ -12,6 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
+from agents.event_loop import run_blocking
 from agents.hf.hf_agent import load_checkpoint
 from agents.hf.row_passes import row_hidden_states
 from agents.hf.sampling_config import SamplingConfig
@@ -135,7 +136,7 @@ def test_several_pictures_and_none_have_their_places(path, server, reach, tiny):
         {"text": "One — “quoted”, 3 × 4.", "image": small},
     ]
     agent.begin(0)
-    answers = [agent.submit(0, each).result() for each in shown]
+    answers = [run_blocking(agent.respond(0, each)) for each in shown]
     agent.close()
     assert [answer.error for answer in answers] == [""] * 3
     said, usages = [answer.text for answer in answers], [answer.usage for answer in answers]

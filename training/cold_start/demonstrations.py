@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from agents.agent import Agent, make_turn
-from agents.answering import respond_to
+from agents.agent import Agent
+from agents.answering import conversations
 from agents.hf.chat import ChatEncoder
 from agents.hf.tiny_vlm import telling_words
 from agents.registry import make_agent
-from agents.rollout import WorldBatch, reset_arguments, rollout
+from agents.rollout import WorldBatch, make_turn, reset_arguments, rollout, rollout_rows
 from training.cold_start.cold_start_config import ColdStartConfig
 from training.config.world_spec import WorldSpec
 from training.mixture.mixed_worlds import MixedWorlds
@@ -142,8 +142,8 @@ def first_turns(
     """Returns what an agent says to the first observations; worlds, whose engines take their time, do not answer."""
     requests = WorldBatch(worlds, seeds, env_ids, levels).requests
     observations, infos = worlds.reset(**reset_arguments(requests))
-    agent.start(worlds)
-    responses = respond_to(agent, range(len(seeds)), observations)
+    with conversations(agent, rollout_rows(worlds, requests), worlds) as asked:
+        responses = asked.respond(range(len(seeds)), observations)
     return [
         Trajectory(
             env_id=env_id,

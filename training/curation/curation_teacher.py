@@ -29,8 +29,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from agents.agent import Agent, Response
-from agents.answering import respond_to
+from agents.agent import Agent, Response, RolloutRows
+from agents.answering import answering
 from agents.hf.sampling_config import SamplingConfig
 from agents.registry import make_agent, setting_names
 from training.curation.curation_config import CurateConfig
@@ -95,14 +95,16 @@ class PointedTeacher:
     policy_version = -1
 
     def __init__(self, teacher: Agent, propose: Proposer) -> None:
-        self._teacher, self._propose = teacher, propose
+        self._teacher, self._answering, self._propose = teacher, answering(teacher), propose
         self._known: dict[tuple[str, str], list[Proposal]] = {}
         self._worlds: VectorWorld | None = None
 
-    def start(self, worlds: VectorWorld) -> None:
+    def start(self, worlds: VectorWorld, rows: RolloutRows) -> None:
         """Takes hold of the worlds, which say what they ask."""
         self._worlds = worlds
-        self._teacher.start(worlds)
+        self._answering.start(worlds, rows)
+        for row in range(rows.num_envs):
+            self._answering.begin(row)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns where the teacher stands, if it can say so."""
@@ -124,7 +126,7 @@ class PointedTeacher:
             pointed(seen, each, is_video=bool(question.times_s))
             for seen, each, question in zip(observations, places, asked, strict=True)
         ]
-        said = respond_to(self._teacher, rows, shown)
+        said = self._answering.respond(rows, shown)
         nothing: Any = np.zeros(0, np.int64)
         return [
             replace(

@@ -10,8 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from agents.agent import LearningAgent
-from agents.hf.chat import ChatEncoder
-from agents.hf.conversations import SampledResponse
+from agents.hf.chat import ChatEncoder, SampledResponse
 from agents.registry import make_learning_agent
 from agents.vllm.vllm_engine import Request, VLLMEngine
 from training.config.run_config import RunConfig

@@ -18,9 +18,8 @@ from torch import Tensor, nn
 from agents.hf.model_families import vision_parts
 from training.config.run_config import RunConfig
 from training.engines.accelerated_engine import decoder_layers
-from training.engines.logprobs import tokens_per_chunk
 from training.engines.lora import add_adapters
-from training.engines.policy import ValueModel, freeze_vision_tower
+from training.engines.policy import ValueModel, freeze_vision_tower, tokens_per_chunk
 from training.memory_plan.plan_rows import RowShape
 from vlm_envs.errors import ConfigError
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -13,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from agents.agent import Agent, Response
-from agents.answering import respond_to
+from agents.agent import Agent, Response, RolloutRows
+from agents.answering import conversations
 from agents.api.client import second_request
 from agents.api.conversation import Message
 from agents.api.conversation import Picture as ChatPicture
@@ -223,20 +222,19 @@ class CheckpointJudge:
             sample: See there.
         """
         observation, reason = observation_of(messages), ""
-        rows: Any = Rows(1)
-        self._agent.start(rows)
-        for _ in range(2):
-            try:
-                (reply,) = respond_to(self._agent, [0], [observation])
-            except ConfigError as error:  # no room for the question
-                return self._unavailable(str(error))
-            if reply.stop_reason == "error":
-                return self._unavailable(reply.error)
-            try:
-                return read(reply.text)
-            except UnreadableReplyError as error:
-                reason = str(error)
-                observation = _once_more(reply, reason)
+        with conversations(self._agent, RolloutRows.ungrouped(1)) as asked:
+            for _ in range(2):
+                try:
+                    (reply,) = asked.respond([0], [observation])
+                except ConfigError as error:  # no room for the question
+                    return self._unavailable(str(error))
+                if reply.stop_reason == "error":
+                    return self._unavailable(reply.error)
+                try:
+                    return read(reply.text)
+                except UnreadableReplyError as error:
+                    reason = str(error)
+                    observation = _once_more(reply, reason)
         return self._unavailable(f"unreadable twice: {reason}")
 
     def close(self) -> None:
@@ -297,17 +295,9 @@ def pointing_agent(name: str) -> Callable[[Pixels, str], list[Place]]:
     return point
 
 
-@dataclass(frozen=True)
-class Rows:
-    """As many conversations as worlds would have."""
-
-    num_envs: int
-
-
 def replies(agent: Agent, questions: Sequence[Observation]) -> list[str]:
     """Returns what an agent says to questions that have nothing to do with each other; nothing to none."""
     if not questions:
         return []
-    worlds: Any = Rows(len(questions))
-    agent.start(worlds)
-    return [each.text for each in respond_to(agent, range(len(questions)), questions)]
+    with conversations(agent, RolloutRows.ungrouped(len(questions))) as asked:
+        return [each.text for each in asked.respond(range(len(questions)), questions)]

@@ -310,11 +310,6 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         return steps
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """How many worlds each of its vectors has, of which it is the only one: see `JoinedWorlds`."""
-        return (self.num_envs,)
-
-    @property
     def awaited(self) -> list[Connection]:
         """Where steps and resets under way will show; nothing where `recv` itself carries them out."""
         return self._open_pool().awaited
@@ -430,14 +425,9 @@ class JoinedWorlds:
     """
 
     def __init__(self, vectors: Sequence[VectorWorld]) -> None:
-        self._vectors = list(vectors)
+        self.vectors = tuple(vectors)
         *firsts, self.num_envs = itertools.accumulate((vector.num_envs for vector in vectors), initial=0)
         self._numbered = list(zip(firsts, vectors, strict=True))
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """How many worlds each vector has."""
-        return tuple(vector.num_envs for vector in self._vectors)
 
     def send_resets(self, seeds: Mapping[int, int | None], *, levels: Mapping[int, str | None] | None = None) -> None:
         """Begins to start an episode in some worlds, as `VectorWorld.send_resets`."""
@@ -456,7 +446,7 @@ class JoinedWorlds:
         until = math.inf if timeout_s is None else time.monotonic() + timeout_s
         while True:
             done = {first + i: step for first, vector in self._numbered for i, step in vector.recv(0.0).items()}
-            pipes = [pipe for vector in self._vectors for pipe in vector.awaited]
+            pipes = [pipe for vector in self.vectors for pipe in vector.awaited]
             left_s = until - time.monotonic()
             if done or not pipes or left_s <= 0:
                 return done
@@ -488,7 +478,7 @@ class JoinedWorlds:
 
     def cancel(self) -> None:
         """Gives up what is under way, as `VectorWorld.cancel`."""
-        for vector in self._vectors:
+        for vector in self.vectors:
             vector.cancel()
 
 

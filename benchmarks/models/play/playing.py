@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from agents.agent import Agent, Response
+from agents.agent import Agent, Response, RolloutRows
 from agents.answering import FutureAnswering, answering
 from agents.blind_script import LazyAgent
 from agents.rollout import play_episodes
@@ -420,7 +420,7 @@ class Interruptible:
     """
 
     def __init__(self, agent: Agent, interrupted: threading.Event) -> None:
-        self._agent, self._interrupted = agent, interrupted
+        self._agent, self._answering, self._interrupted = agent, answering(agent), interrupted
 
     @classmethod
     def of(cls, agent: Agent, interrupted: threading.Event) -> Agent:
@@ -436,14 +436,14 @@ class Interruptible:
     def policy_version(self, version: int) -> None:
         self._agent.policy_version = version
 
-    def start(self, worlds: VectorWorld) -> None:
+    def start(self, worlds: VectorWorld, rows: RolloutRows) -> None:
         """Has the agent prepare.
 
         Raises:
             RunInterruptedError: If the run was interrupted.
         """
         self._check()
-        self._agent.start(worlds)
+        self._answering.start(worlds, rows)
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
         """Returns the agent's responses.
@@ -452,7 +452,7 @@ class Interruptible:
             RunInterruptedError: If the run was interrupted.
         """
         self._check()
-        return self._agent.respond(rows, observations)
+        return self._answering.respond(rows, observations)
 
     def _check(self) -> None:
         if self._interrupted.is_set():

@@ -112,12 +112,6 @@ class Scripted:
     def start(self, worlds):
         self.worlds, self.queue = worlds, []
 
-    restart = start
-
-    @property
-    def has_unfinished_requests(self):
-        return bool(self.queue)
-
     def add_request(self, row, observation):
         self.queue.append(row)
 
@@ -129,9 +123,6 @@ class Scripted:
     def abort(self, row):
         self.aborted.append(row)
         self.queue.remove(row)
-
-    def respond(self, rows, observations):
-        raise AssertionError("nobody waits for a whole batch")
 
 
 class Gathering(Scripted):

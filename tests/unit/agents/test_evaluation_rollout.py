@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
 
-from agents.agent import AsyncAgent, Response
+from agents.agent import Response
 from agents.rollout import play_episodes
 from tests.unit.agents.worlds import WORLD, Once, die, dying, fail, made, slow, with_reset
 from vlm_envs.trajectory import failure_of, is_lost
@@ -17,29 +16,16 @@ from vlm_envs.vector.vector_world import VectorWorld
 
 
 class Answering:
-    """Says the same, from threads."""
+    """Says the same in every episode."""
 
     policy_version = -1
 
-    def __init__(self):
-        self.pool = ThreadPoolExecutor(4)
-
-    def start(self, worlds):
-        raise NotImplementedError
-
-    def respond(self, rows, observations):
-        raise NotImplementedError
-
-    def begin(self, row):
-        pass
-
-    def submit(self, row, observation):
-        return self.pool.submit(Response, text="<think>x</think><answer>Up</answer>")
+    async def respond(self, row, observation):
+        return Response(text="<think>x</think><answer>Up</answer>")
 
 
 def played(env_fns, num_episodes, on_played=lambda each: None, agent=None, **settings):
     agent = agent or Answering()
-    assert isinstance(agent, AsyncAgent)
     episodes = {}
     with VectorWorld(env_fns, **settings) as worlds:
         for each in play_episodes(agent, worlds, list(range(1, num_episodes + 1)), env_id=WORLD):
@@ -86,10 +72,11 @@ def test_a_world_that_is_lost_behind_its_episode_costs_the_next_one_nothing(tmp_
         def begin(self, row):
             self.num_begun += row == 0
 
-        def submit(self, row, observation):
+        async def respond(self, row, observation):
             if row == 0 and self.num_begun == 1:
-                return self.pool.submit(Response, text="", stop_reason="error", error="down")
-            return self.pool.submit(lambda: time.sleep(0.2) or Response(text="<think>x</think><answer>Up</answer>"))
+                return Response(text="", stop_reason="error", error="down")
+            await asyncio.sleep(0.2)
+            return await super().respond(row, observation)
 
     failing, dying_once = Once(tmp_path / "failed", fail), Once(tmp_path / "died", die)
     env_fns = [made, partial(with_reset, failing), partial(slow, dying_once), made]

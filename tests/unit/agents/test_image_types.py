@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.agent import Response, make_turn
+from agents.agent import Response
 from agents.api.conversation import Picture as SentPicture
 from agents.human import observation_lines
 from agents.oracle import RandomAgent
-from agents.rollout import rollout
+from agents.rollout import make_turn, rollout
 from judges.episode_rewards.episode_reading import shown_images
 from tests.unit.vlm_envs.corridor import CorridorView, CorridorWorld
 from vlm_envs.errors import ConfigError

@@ -17,7 +17,6 @@ from vlm_envs.errors import ConfigError, EpisodeOverError
 from vlm_envs.validation import require_positive
 from vlm_envs.vector.running_episodes import reset_seeds
 from vlm_envs.worlds.grids.grid_levels import Direction, GridDynamics, GridState, GridStateT
-from vlm_envs.worlds.grids.grid_tiles import TileSet
 
 DELTAS = np.array([direction.delta for direction in Direction], np.intp)
 
@@ -112,7 +111,7 @@ class DiscreteVector(VectorEnv[Pictures, NDArray[np.integer[Any]], NDArray[Any]]
     def __init__(self, world: Any, *, num_envs: int, num_levels: int | None) -> None:
         self.num_envs = require_positive("num_envs", num_envs)
         self._dynamics: GridDynamics[GridStateT] = world.dynamics
-        self._tiles: TileSet = world.view.tiles
+        self._tiles = world.view.tiles
         self._batch_type: type[GridBatch] = world.batch_type
         self._split, self._max_steps = world.split, world.max_turns * world.max_actions_per_turn
         if world.max_steps is not None:
@@ -211,7 +210,8 @@ class DiscreteVector(VectorEnv[Pictures, NDArray[np.integer[Any]], NDArray[Any]]
 
     def _pictures(self) -> Pictures:
         assert self._batch is not None
-        return self._tiles.picture(self._codes[self._batch.contents()])
+        pictures: Pictures = self._tiles.picture(self._codes[self._batch.contents()])
+        return pictures
 
 
 def _infos(success: NDArray[np.bool_]) -> dict[str, Any]:

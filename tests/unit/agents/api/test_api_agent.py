@@ -14,9 +14,9 @@ from tests.unit.agents.api import endpoint as fake
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 
 from agents.__main__ import main
-from agents.answering import respond_to
 from agents.registry import NamedAgent, make_agent, setting_names
 from agents.rollout import play_episodes, rollout
+from tests.unit.agents.api.asking import respond_to
 from tests.unit.agents.api.conftest import KEY
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import failure_of

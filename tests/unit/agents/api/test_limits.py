@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from tests.unit.agents.api import endpoint as fake
-from tests.unit.agents.api.asking import ask
+from tests.unit.agents.api.asking import ask, respond_to
 
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
 pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[api]'")
 
-from agents.answering import respond_to
 from agents.api.conversation import Message
 from agents.api.failures import CODES, Unavailable, fits_without_response, limit_of
 from agents.registry import make_agent

@@ -11,10 +11,10 @@ pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
 pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[api]'")
 
-from agents.answering import respond_to
 from agents.registry import make_agent
 from benchmarks.models.board.board_spec import AgentSpec, WorldSpec
 from benchmarks.models.play.contestants import contestants
+from tests.unit.agents.api.asking import respond_to
 from tests.unit.agents.api.conftest import KEY
 from tests.unit.agents.api.wires import WIRES, Said
 from vlm_envs.errors import ConfigError

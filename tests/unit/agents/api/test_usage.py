@@ -6,10 +6,10 @@ from tests.unit.agents.api import endpoint as fake
 
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 
-from agents.answering import respond_to
 from agents.api.conversation import with_reasoning
 from agents.registry import make_agent
 from benchmarks.models.play.playing import used_by
+from tests.unit.agents.api.asking import respond_to
 from tests.unit.agents.api.conftest import KEY
 from vlm_envs.vector.make_vec import world_vector
 

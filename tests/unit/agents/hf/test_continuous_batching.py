@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from agents.agent import RolloutRows
 from agents.hf.continuous_batching import ContinuousSampler
 from agents.hf.sampler import CachedSampler, EpisodeDraws
 from agents.hf.sampling_config import SamplingConfig
@@ -56,7 +57,7 @@ def in_step(model, encoder, sampling, shown):
     """Returns the samples of every row, by turns, where each turn waits for all rows."""
     sampler = CachedSampler(model, encoder, sampling, EpisodeDraws(SEED))
     rows = list(range(len(shown)))
-    sampler.start(rows)
+    sampler.start(RolloutRows.ungrouped(len(rows)))
     samples = [[] for _ in rows]
     for turn in range(NUM_TURNS):
         segments = [segment(encoder, shown[row], samples[row], turn) for row in rows]
@@ -73,7 +74,7 @@ def segment(encoder, observations, samples, turn):
 def as_they_come(model, encoder, sampling, shown, *, delays):
     """Returns the same where each row is asked again some steps after it was answered."""
     sampler = ContinuousSampler(model, encoder, sampling, EpisodeDraws(SEED))
-    sampler.start(range(len(shown)))
+    sampler.start(RolloutRows.ungrouped(len(shown)))
     samples = [[] for _ in shown]
     due = {row: int(delays.integers(4)) for row in range(len(shown))}
     sizes = set()
@@ -124,7 +125,7 @@ def fed(monkeypatch):
 def test_siblings_prompts_are_fed_once(tiny, fed):
     model, encoder = tiny
     sampler = ContinuousSampler(model, encoder, SamplingConfig(max_new_tokens=1), EpisodeDraws(0))
-    sampler.start(range(7))
+    sampler.start(RolloutRows.ungrouped(7))
     for row, observations in enumerate(conversations(encoder)):
         sampler.add_request(row, segment(encoder, observations, [], 0))
     assert len(sampler.step()) == 7
@@ -139,7 +140,7 @@ def test_a_sibling_that_comes_later_feeds_no_prompt(tiny, fed):
     expected = [[each.ids for each in row[:1]] for row in in_step(model, encoder, sampling, siblings)]
     fed.clear()
     sampler = ContinuousSampler(model, encoder, sampling, EpisodeDraws(SEED))
-    sampler.start(range(4))
+    sampler.start(RolloutRows.ungrouped(4))
     found = {}
 
     def ask(row, *samples):
@@ -168,7 +169,7 @@ def test_a_row_waits_for_no_more_than_some_tokens_of_many_others(tiny, monkeypat
     monkeypatch.setattr("agents.hf.continuous_batching.JOIN_WITHIN", join_within)
     model, encoder = tiny
     sampler = ContinuousSampler(model, encoder, SamplingConfig(max_new_tokens=40), EpisodeDraws(SEED))
-    sampler.start(range(8))
+    sampler.start(RolloutRows.ungrouped(8))
     for row in range(7):
         sampler.add_request(row, encoder.encode({"text": f"go {row}"}, is_first=True))
     sampler.step()
@@ -188,7 +189,7 @@ def test_a_row_that_is_given_up_changes_nothing_for_the_others(tiny):
 
     def play(given_up):
         sampler = ContinuousSampler(model, encoder, sampling, EpisodeDraws(SEED))
-        sampler.start(range(len(shown)))
+        sampler.start(RolloutRows.ungrouped(len(shown)))
         for row, observations in enumerate(shown):
             sampler.add_request(row, segment(encoder, observations, [], 0))
         found = {}

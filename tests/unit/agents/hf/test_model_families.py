@@ -14,6 +14,7 @@ from transformers import Gemma3Processor, InternVLProcessor, SmolVLMProcessor
 from transformers.models.smolvlm.processing_smolvlm import DEFAULT_CHAT_TEMPLATE
 
 from agents.__main__ import main as agents_main
+from agents.agent import RolloutRows
 from agents.hf import model_families
 from agents.hf.checkpoint import MODEL_TYPES, require_checkpoint
 from agents.hf.hf_agent import HFAgent
@@ -227,7 +228,7 @@ def test_cached_greedy_sampling_is_the_plain_forward_pass(family, attention):
     texts = {0: "go", 1: "a long story " * 20, 2: "look around", 3: "x"}
     ids = {row: [] for row in shown}
     images = {row: [] for row in shown}
-    sampler.start(list(shown))
+    sampler.start(RolloutRows.ungrouped(len(shown)))
     lengths = set()
     for turn in range(3):
         rows = [row for row in shown if turn < len(shown[row])]

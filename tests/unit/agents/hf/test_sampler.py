@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from agents.agent import RolloutRows
 from agents.hf.hf_agent import HFAgent
 from agents.hf.sampler import CachedSampler, EpisodeDraws
 from agents.hf.sampling_config import SamplingConfig
@@ -96,7 +97,7 @@ def greedy(model, encoder, segments, follow_up):
     sampling = SamplingConfig(temperature=0.0, max_new_tokens=5)
     sampler = CachedSampler(model, encoder, sampling, EpisodeDraws(0))
     rows = list(range(len(segments)))
-    sampler.start(rows)
+    sampler.start(RolloutRows.ungrouped(len(rows)))
     first = sampler.continue_rows(rows, segments)
     second = sampler.continue_rows(rows[::-1], [follow_up] * len(rows))[::-1]
     return [(a.ids, b.ids, np.array(a.logprobs + b.logprobs)) for a, b in zip(first, second, strict=True)]

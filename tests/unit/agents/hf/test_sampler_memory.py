@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from agents.agent import RolloutRows
 from agents.hf.hf_agent import HFAgent
 from agents.hf.model_families import SeenImages, family_of, vision_parts
 from agents.hf.sampler import CachedSampler, EpisodeDraws
@@ -142,7 +143,7 @@ def sampled(model, encoder, chunk):
     sampler.family = copy.copy(sampler.family)
     sampler.family.hidden_states = hidden_states
     rows = [0, 1, 2]
-    sampler.start(rows)
+    sampler.start(RolloutRows.ungrouped(len(rows)))
     turns = [
         [{"text": "look", "images": (square, wide)}, {"text": "a long story " * 9}, {"text": "x", "image": wide}],
         [{"text": "and now?", "image": square}, {"text": "go", "image": wide}, {"text": "go"}],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.hf.conversations import SampledResponse
+from agents.hf.chat import SampledResponse
 
 
 class FakeEngine:

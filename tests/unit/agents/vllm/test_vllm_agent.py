@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from agents.agent import ContinuousAgent, LearningAgent
+from agents.agent import ContinuousAgent, LearningAgent, RolloutRows
 from agents.hf.sampling_config import SamplingConfig
 from agents.registry import make_agent
 from agents.vllm.vllm_agent import ContinuousVLLMAgent, VLLMAgent, VLLMSampler, make_engine
@@ -52,7 +52,7 @@ def test_a_seed_depends_on_row_turn_and_start_and_on_nothing_beside_it(tiny, eng
         """Returns the seeds of two turns of each row."""
         sampler = VLLMSampler(engine, tiny[1], seed)
         for _ in range(starts):
-            sampler.start([4])
+            sampler.start(RolloutRows.ungrouped(4))
         engine.requests.clear()
         for _ in range(2):
             sampler.continue_rows(rows, [segment] * len(rows))
@@ -118,7 +118,7 @@ def test_episodes_that_wait_for_none_are_those_of_a_batch_that_waits(tiny):
 
 def test_what_is_given_up_is_not_answered_any_more(tiny, engine):
     sampler, segment = VLLMSampler(engine, tiny[1], 3), tiny[1].encode({"text": "Hi.", "images": ()}, is_first=True)
-    sampler.start([2])
+    sampler.start(RolloutRows.ungrouped(2))
     for row in range(2):
         sampler.add_request(row, segment)
     sampler.abort(1)

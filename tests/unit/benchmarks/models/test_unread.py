@@ -12,12 +12,12 @@ pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
 pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[api]'")
 
 from agents.agent import Response
-from agents.answering import respond_to
 from agents.oracle import OracleAgent
 from agents.registry import make_agent
 from benchmarks.__main__ import main
 from benchmarks.models.board.board_spec import WorldSpec
 from benchmarks.models.cli.endings import unread_of
+from tests.unit.agents.api.asking import respond_to
 from tests.unit.agents.api.endpoint import FakeEndpoint, body_of, completion, status
 from tests.unit.agents.api.wires import WIRES, Said
 from tests.unit.benchmarks.models.playing import ALONE, contestant, lines_of, play

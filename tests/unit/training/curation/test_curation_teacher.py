@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'")
 
-from agents.agent import Response
+from agents.agent import Response, RolloutRows
 from judges.grounding import read_response
 from training.curation import curation_loop, curation_teacher
 from training.curation.curated_data import curated_episodes
@@ -113,7 +113,8 @@ def test_a_question_is_looked_into_once_however_often_it_is_asked():
         return exact_proposals(questions, shown)
 
     teacher = PointedTeacher(Scripted(lambda seen: "(12.3, 45.6)"), propose)
-    teacher.start(SimpleNamespace(num_envs=2, apply=lambda functions: {row: asked() for row in functions}))
+    worlds = SimpleNamespace(num_envs=2, apply=lambda functions: {row: asked() for row in functions})
+    teacher.start(worlds, RolloutRows.ungrouped(2))
     for _ in range(2):
         said = teacher.respond([0, 1], [{"text": "Q", "images": (grey(),)}] * 2)
     assert looked == [1, 0] and all("<points" in each.text for each in said)

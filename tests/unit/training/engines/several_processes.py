@@ -31,7 +31,7 @@ from training.algorithms.grpo import GRPO
 from training.batch import Batch
 from training.config.run_config import RunConfig
 from training.config.update_config import LoRAConfig, MemoryConfig, PPOConfig
-from training.engines import logprobs
+from training.engines import policy
 from training.engines.engine import Engine, LocalEngine
 from training.update.learner import Learner
 from training.update.update_losses import assigned_credit
@@ -232,7 +232,7 @@ def main(directory: Path, *names: str) -> None:
     from training.engines.engine import LaunchedProcesses
 
     torch.set_num_threads(1)
-    logprobs.KEPT_SHARE = 0.0  # alone logits are kept; here they are computed anew on the way back
+    policy.KEPT_SHARE = 0.0  # alone logits are kept; here they are computed anew on the way back
     model, encoder = load(directory / "model")
     batch = torch.load(directory / "case.pt", weights_only=False)
     processes = LaunchedProcesses(on_cpu=True, timeout_min=1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from training.engines.logprobs import CHUNK_BYTES, chosen_logprobs, tokens_per_chunk
+from training.engines.policy import CHUNK_BYTES, chosen_logprobs, tokens_per_chunk
 
 WIDTH, VOCAB = 32, 151_936
 

@@ -29,13 +29,6 @@ class ContinuousOracle(OracleAgent):
         super().__init__()
         self._before, self._asked = before, {}
 
-    def restart(self, worlds):
-        self.start(worlds)
-
-    @property
-    def has_unfinished_requests(self):
-        return bool(self._asked)
-
     def add_request(self, row, observation):
         self._asked[row] = observation
 

@@ -7,7 +7,7 @@ import pytest
 
 from vlm_envs.errors import ConfigError
 from vlm_envs.worlds.frozen_lake import SYMBOLS as LAKE_SYMBOLS
-from vlm_envs.worlds.grids.grid_tiles import TILE_SETS, tile_set
+from vlm_envs.worlds.grids.grid_world import TILE_SETS, tile_set
 from vlm_envs.worlds.sokoban_solver import SYMBOLS as SOKOBAN_SYMBOLS
 
 
