@@ -295,6 +295,14 @@ def _curate(words: list[str]) -> None:
     program = Program(
         prog="python -m training curate", description=description_of(CurateConfig), main_options=CURATION_OPTIONS
     )
+    default = CurateConfig()
+    require(
+        bool(words),
+        f"{program.prog} takes options; got none. The defaults ask the expert {default.expert!r} "
+        f"{default.num_samples} questions of {default.env_id}, {default.num_rollouts} times each, and "
+        f"{default.episode_reward!r} verifies the rollouts. To make that data set: {program.prog} --name "
+        f"{default.name}. All options: {program.prog} --help",
+    )
     config = curation_options(words, program)
     with fields_named(option_names(CurateConfig)):
         require_teachable(config)
