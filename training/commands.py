@@ -205,7 +205,9 @@ def _tell_run(recipe: Recipe, config: RunConfig | StagesConfig, taken: str) -> N
     if process_rank() > 0:
         return
     if recipe.title:
-        print(f"{recipe.name}: {recipe.title}")
+        num = config.num_iterations if isinstance(config, RunConfig) else None
+        length = "" if num is None else f" ({num} iteration{'s' * (num != 1)})"
+        print(f"{recipe.name}{length}: {recipe.title}")
     directory = Path(config.output) / config.name
     reason = f", since {directory.with_name(taken)} holds another run" if config.name != taken else ""
     print(f"Run: {directory}{reason}. While it runs: python -m vlm_envs report {shlex.quote(str(directory))} --live")
