@@ -42,7 +42,7 @@ def run_list(options: ListOptions) -> None:
     reasons = {need: packages_missing(need) for need in needs.values() if need is not None}
     rows = []
     for env_id, need in needs.items():
-        status = "missing" if need and reasons[need] else "installed" if need and need.probe else "ready"
+        status = "not installed" if need and reasons[need] else "installed"
         rows.append((env_id, f"[{need.extra}]" if need else "", status))
     lines = table(rows, notes=[*map(describe, needs)])
     for missing, reason in reasons.items():
