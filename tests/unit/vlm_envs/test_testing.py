@@ -259,13 +259,13 @@ class IdleIsFreeTask(CorridorTask):
 
 
 class LeakyWorld(CorridorWorld):
-    def _observe(self, text: str) -> Any:
-        return super()._observe(f"{text}\nHint: (0, {self.state.goal})")
+    def _observe(self, text: str, *args: Any) -> Any:
+        return super()._observe(f"{text}\nHint: (0, {self.state.goal})", *args)
 
 
 class NoTextWorld(CorridorWorld):
-    def _observe(self, text: str) -> Any:
-        observation = super()._observe("")
+    def _observe(self, *args: Any) -> Any:
+        observation = super()._observe(*args)
         return {**observation, "text": ""}
 
 
