@@ -61,9 +61,10 @@ class PlayConfig:
     """Shows an agent play, turn by turn.
 
     Attributes:
-        agent: Who plays, as NAME or NAME,SETTING=VALUE,... like --agent of python -m benchmarks run: oracle, random,
-            human, recipe:NAME with the start that a recipe ships, hf:DIR with the directory of a run or a checkpoint, a
-            model behind an API such as openai:MODEL (python -m agents list), or MODULE:FACTORY of your own.
+        agent: Who plays: NAME or NAME,SETTING=VALUE,... as --agent of python -m benchmarks run takes it, such as
+            oracle, random, human, hf:DIR with the directory of a run or a checkpoint, a model behind an API such as
+            openai:MODEL (python -m agents list), or MODULE:FACTORY of your own; or, here only, recipe:NAME with the
+            start that a recipe ships.
         env_id: The world, such as VLM/Sokoban-v0; the first that a checkpoint has learnt by default.
         settings: An argument of the world, as NAME=VALUE; may be repeated. Unset arguments are those the checkpoint was
             trained with, or the world's defaults. Actions are read leniently unless you set reading=strict.

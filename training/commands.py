@@ -205,7 +205,9 @@ def _tell_run(recipe: Recipe, config: RunConfig | StagesConfig, taken: str) -> N
     if process_rank() > 0:
         return
     if recipe.title:
-        print(f"{recipe.name}: {recipe.title}")
+        num = config.num_iterations if isinstance(config, RunConfig) else None
+        length = "" if num is None else f" ({num} iteration{'s' * (num != 1)})"
+        print(f"{recipe.name}{length}: {recipe.title}")
     directory = Path(config.output) / config.name
     reason = f", since {directory.with_name(taken)} holds another run" if config.name != taken else ""
     print(f"Run: {directory}{reason}. While it runs: python -m vlm_envs report {shlex.quote(str(directory))} --live")
@@ -294,6 +296,14 @@ def _upscaler(words: list[str]) -> None:
 def _curate(words: list[str]) -> None:
     program = Program(
         prog="python -m training curate", description=description_of(CurateConfig), main_options=CURATION_OPTIONS
+    )
+    default = CurateConfig()
+    require(
+        bool(words),
+        f"{program.prog} takes options; got none. The defaults ask the expert {default.expert!r} "
+        f"{default.num_samples} questions of {default.env_id}, {default.num_rollouts} times each, and "
+        f"{default.episode_reward!r} verifies the rollouts. To make that data set: {program.prog} --name "
+        f"{default.name}. All options: {program.prog} --help",
     )
     config = curation_options(words, program)
     with fields_named(option_names(CurateConfig)):

@@ -88,7 +88,7 @@ class Dynamics(ABC, Generic[StateT, ActionT]):
         return False
 
     def plan(self, state: StateT) -> tuple[ActionT, ...] | None:
-        """Returns an optimal plan, or None when there is none (or no exact solver)."""
+        """Returns an optimal plan, or None if there is none; by default, the world has no planner."""
         return None
 
     def suboptimal_plan(self, state: StateT) -> tuple[ActionT, ...] | None:

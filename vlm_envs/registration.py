@@ -187,8 +187,23 @@ def registered_name(env_id: str) -> str:
         hint = did_you_mean(meant, whole or [*env_ids(), *beside], prefix=prefix)
         if not hint and namespace and not colon and not name.lower().endswith(".toml"):
             hint = f" A world of your own needs its module in front, as in my_module:{name}."
+        if module and not hint:
+            raise ConfigError(f"{module} does not register {name!r}. {_registered_by(module)}")
         raise ConfigError(f"Unknown env {env_id!r}.{hint} List all: python -m vlm_envs list")
     return name
+
+
+def _registered_by(module: str) -> str:
+    """Returns which ids a module registers, or how it would register one."""
+    found = []
+    for env_id, spec in gym.registry.items():
+        entry = spec.entry_point
+        of_entry = entry.partition(":")[0] if isinstance(entry, str) else getattr(entry, "__module__", "")
+        if of_entry == module or of_entry.startswith(f"{module}."):
+            found.append(f"{module}:{env_id}")
+    if found:
+        return f"It registers {', '.join(found[:5])}{', …' * (len(found) > 5)}."
+    return "It registers none; add vlm_envs.register('My/World-v0', f'{__name__}:MyWorld') to it."
 
 
 def advice_to_adapt(env_id: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Generic, cast
 
 import gymnasium as gym
@@ -187,6 +188,10 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
     def observation_space(self, space: spaces.Space[Observation]) -> None:
         self._observation_space = space
 
+    @cached_property
+    def _first_prompt(self) -> str:
+        return first_prompt(self.prompt_spec)
+
     @property
     def shows_several(self) -> bool:
         """Whether observations hold `images` in place of one `image`."""
@@ -258,10 +263,11 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
         self._state = self._next_level(seed) if level is None else self.dynamics.load(level)
         self._turn = self._num_steps = 0
         self._over = False
-        begin = turn_prompt(self.prompt_spec, 0) if self.system_prompt else first_prompt(self.prompt_spec)
+        begin = turn_prompt(self.prompt_spec, 0) if self.system_prompt else self._first_prompt
         instruction = self.task.instruction(self._state)
-        observation = self._observe("\n".join(filter(None, (begin, instruction))))
-        return observation, self._info(ParsedResponse(), reward_terms={}, carried_out=(), effective=False)
+        state_text = self.view.describe(self._state, self.representation)
+        observation = self._observe("\n".join(filter(None, (begin, instruction))), state_text)
+        return observation, self._info(ParsedResponse(), state_text, reward_terms={}, carried_out=(), effective=False)
 
     def draw_levels(self, num_levels: int) -> None:
         """Draws levels of the split beforehand, equal ones in worlds of equal settings; resets choose among them.
@@ -317,8 +323,9 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
         self._over = terminated or truncated
         names = tuple(self.task.write_action(done) for done in parsed.actions[: len(effects)])
         told = next_prompt(self.prompt_spec, self._turn, names, parsed.error, effects=effects, over=self._over)
-        observation = self._observe(told)
-        info = self._info(parsed, reward_terms=terms, carried_out=names, effective=any(effects))
+        state_text = self.view.describe(self.state, self.representation)
+        observation = self._observe(told, state_text)
+        info = self._info(parsed, state_text, reward_terms=terms, carried_out=names, effective=any(effects))
         return observation, float(sum(terms.values())), terminated, truncated, info
 
     def _carry_out(self, actions: tuple[ActionT, ...]) -> tuple[dict[str, float], tuple[bool, ...]]:
@@ -344,19 +351,19 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
                 break
         return terms, tuple(effects)
 
-    def _observe(self, text: str) -> Observation:
+    def _observe(self, text: str, state_text: str) -> Observation:
         """Returns the observation of the current state below a text."""
         if hint := self.task.hint(self.state):
             text = f"{text}\n{hint}"
         if "text" in self.obs_mode:
-            text = f"{text}\n{self.view.describe(self.state, self.representation)}"
+            text = f"{text}\n{state_text}"
         if self.obs_mode == "image+description" and (described := self.true_description):
             text = f"{text}\n{DESCRIBED} {described}"
         if self.format_reminder and not self._over:
             text = f"{text}\n{format_reminder(self.prompt_spec, self._turn)}"
         observation: Observation = {"text": text}
         if self.system_prompt:
-            observation["system"] = "" if self._turn else first_prompt(self.prompt_spec)
+            observation["system"] = "" if self._turn else self._first_prompt
         if "image" in self.obs_mode:
             several = self.view.images(self.state)
             if several is None:
@@ -365,12 +372,12 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
                 observation["images"] = tuple(map(require_image, several))
             one = cast("spaces.Dict", self.observation_space).spaces.get("image")
             shape, declared = (observation["image"].shape if several is None else None), one.shape if one else None
-            require(
-                shape == declared,
-                f"{type(self.view).__name__} draws images of the shape {shape}, but the constructor of "
-                f"{type(self).__name__} calls self.set_picture_shape({declared}); None stands for several images. Pass "
-                f"it {shape} if that is the shape of every observation, or change the view.",
-            )
+            if shape != declared:
+                raise ConfigError(
+                    f"{type(self.view).__name__} draws images of the shape {shape}, but the constructor of "
+                    f"{type(self).__name__} calls self.set_picture_shape({declared}); None stands for several images. "
+                    f"Pass it {shape} if that is the shape of every observation, or change the view."
+                )
         return observation
 
     def _seen_sections(self, state_text: str) -> dict[str, str]:
@@ -382,6 +389,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
     def _info(
         self,
         parsed: ParsedResponse[ActionT],
+        state_text: str,
         *,
         reward_terms: dict[str, float],
         carried_out: tuple[str, ...],
@@ -389,7 +397,6 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
     ) -> dict[str, Any]:
         """Returns the `info` dict every step and reset shares."""
         state = self.state
-        state_text = self.view.describe(state, self.representation)
         cluster = self.dynamics.cluster(state)
         if not cluster and not self.dynamics.splits_differ:
             cluster = f"seed {self.np_random_seed}"  # all levels are alike, so seeds differ by chance alone

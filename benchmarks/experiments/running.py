@@ -41,7 +41,7 @@ class ExperimentOptions:
             ablations (the claims of five papers), or one of these: vagen, argos, ivgr, mags, arm_thinker.
         variants: Only these variants; a wrong name lists all.
         seeds: Only these seeds; the experiment's own by default.
-        table: Print tables of the records, and train nothing.
+        table: Print tables of the records, in Markdown where the output is a file or a pipe, and train nothing.
         figure: Draw the records into this file (results) or folder (curves), and train nothing.
         num_at_once: Runs at the same time, each on one thread.
         runs: Folder of runs and logs.
@@ -86,8 +86,10 @@ def run_experiment(options: ExperimentOptions) -> int:
 
 
 def _show(experiments: Sequence[Experiment], options: ExperimentOptions) -> None:
+    from rich.console import Console
+
     from benchmarks.experiments.figures import draw_experiment
-    from benchmarks.experiments.tables import claims_overview, experiment_tables
+    from benchmarks.experiments.tables import claims_overview, experiment_tables, print_tables
 
     shown = {each.name: (each, _records(each, options)) for each in experiments}
     if not any(records for _, records in shown.values()):
@@ -99,7 +101,7 @@ def _show(experiments: Sequence[Experiment], options: ExperimentOptions) -> None
         tables = [claims_overview(shown)] if len(shown) > 1 else []
         for experiment, records in shown.values():
             tables += experiment_tables(experiment, records)
-        print("\n\n".join(map("\n".join, tables)))
+        print_tables(tables, Console())
     if options.figure is not None:
         for experiment, records in shown.values():
             print(*draw_experiment(experiment, records, options.figure), sep="\n")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from rich import box
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.table import Table
 
 from benchmarks.experiments.experiment import START, Claim, Experiment
 from benchmarks.experiments.records import Record, WorldRecord
@@ -48,6 +54,45 @@ def experiment_tables(experiment: Experiment, records: Sequence[Record]) -> list
     require(experiment.has_baselines, f"{experiment.name} records learning curves alone. Draw them: --figure FOLDER.")
     tables = [results_table(records), expert_table(records), greedy_table(records), summary_table(records)]
     return [table for table in tables if table]
+
+
+def print_tables(tables: Sequence[Sequence[str]], console: Console) -> None:
+    """Prints tables in the width of a terminal, or as they are, in Markdown, where the output is none.
+
+    Cells are wrapped between words. The last columns are left out until the others fit, and a last line names them.
+    """
+    lines = "\n\n".join(map("\n".join, tables)).splitlines()
+    if not console.is_terminal:
+        console.out(*lines, sep="\n", highlight=False)
+        return
+    for is_table, part in itertools.groupby(lines, key=lambda line: line.startswith("|")):
+        if is_table:
+            _print_rows([_plain_cells(line) for line in part], console)
+        else:
+            console.print(Markdown("\n".join(part)))
+
+
+def _plain_cells(row: str) -> list[str]:
+    """Returns the cells of a row in Markdown without its marks and links."""
+    return [re.sub(r"\[(.+?)\]\(.+?\)|[`*]", r"\1", cell).strip() for cell in row.strip("|").split("|")]
+
+
+def _print_rows(rows: Sequence[Sequence[str]], console: Console) -> None:
+    headings, _, *cells = rows
+    columns = zip(headings, *cells, strict=True)
+    longest_words = [max(len(word) for cell in column for word in cell.split(" ")) for column in columns]
+    num_shown = len(headings)
+    while num_shown > 2 and sum(longest_words[:num_shown]) + 2 * num_shown > console.width:
+        num_shown -= 1
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
+    for heading, min_width in zip(headings[:num_shown], longest_words, strict=False):
+        table.add_column(heading, min_width=min_width)
+    for row in cells:
+        table.add_row(*row[:num_shown])
+    console.print(table)
+    if hidden := headings[num_shown:]:
+        console.print(f"Wider terminals also show: {'; '.join(hidden)}.")
+    console.print()
 
 
 def by_variant(records: Sequence[Record]) -> list[list[Record]]:

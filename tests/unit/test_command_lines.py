@@ -35,6 +35,11 @@ MAINS = {
             "Unknown env 'corridor:Corridor'. Did you mean 'corridor:Own/Corridor",
         ),
         (
+            "vlm_envs check corridor:My/World-v0",
+            "corridor does not register 'My/World-v0'. It registers corridor:Own/Corridor-v0.",
+        ),
+        ("vlm_envs check this:My/World-v0", "this does not register 'My/World-v0'. It registers none; add vlm_envs."),
+        (
             "training sokoban_tiny --algorithm.critic.betas 0.9 0.99",
             "python -m training sokoban_tiny has no option --algorithm.critic.betas. The critic has the policy's "
             "--ppo.betas.",

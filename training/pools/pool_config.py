@@ -35,7 +35,8 @@ class PoolConfig:
         min_solution_length: Fewest actions of the shortest solution of a level that is taken.
         max_solution_length: Most of them.
         include: File of ids that alone are taken: another pool, or an id a line. None for all.
-        exclude: Files of ids that are not taken, such as the pool of another stage.
+        exclude: Files of ids that are not taken, such as the pool of another stage. In a staged run, a pool that its
+            stage draws takes `stage:NAME`, too: none of the levels that the earlier curation NAME keeps.
         order: How an epoch goes through the levels: `shuffled` anew each time, or `easiest_first`: by falling pass
             rate, then by growing length of the shortest solution, the same ones shuffled.
     """

@@ -38,7 +38,7 @@ worlds that are not named."""
 
 
 def frozenlake_tiny() -> RunConfig:
-    """FrozenLake 4x4, sampled: RL (120 iterations) takes the start from 75% to 98% of test levels.
+    """FrozenLake 4x4, sampled: RL takes the start from 75% to 98% of test levels.
 
     The start has imitated a teacher that overlooks holes in three of ten turns, as people do. What it writes is true
     all the same.

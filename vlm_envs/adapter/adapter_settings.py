@@ -200,6 +200,8 @@ def resolved(text: str) -> str:
     except ConfigError as error:
         if is_file:
             raise ConfigError(f"{text}: {error}") from error
+        if Path(f"{text}.toml").is_file():
+            raise ConfigError(f"{error} Did you mean '{ADAPT}:{text}.toml'?") from error
         raise
     if not _is_registered(world_id, kwargs):
         require(

@@ -42,7 +42,7 @@ def run_list(options: ListOptions) -> None:
     reasons = {need: packages_missing(need) for need in needs.values() if need is not None}
     rows = []
     for env_id, need in needs.items():
-        status = "missing" if need and reasons[need] else "installed" if need and need.probe else "ready"
+        status = "not installed" if need and reasons[need] else "installed"
         rows.append((env_id, f"[{need.extra}]" if need else "", status))
     lines = table(rows, notes=[*map(describe, needs)])
     for missing, reason in reasons.items():
@@ -67,12 +67,13 @@ class CheckOptions:
 
 def run_check(options: CheckOptions) -> int:
     """Prints one line per check as soon as it is done; returns 1 if any failed."""
-    from vlm_envs.testing.contract import run_checks  # only this command needs it
+    from vlm_envs.testing.contract import located_interrupts, run_checks  # only this command needs it
     from vlm_envs.testing.world_under_test import WorldUnderTest
 
     env_id = registered_name(options.env_id)
     under_test = WorldUnderTest(env_id=env_id, kwargs=parse_settings(options.settings))
-    _require_engine(env_id, under_test.kwargs)
+    with located_interrupts("the first reset"):
+        _require_engine(env_id, under_test.kwargs)
     verdicts: Counter[str] = Counter()
     first_with: dict[str, str] = {}
     with warnings.catch_warnings():

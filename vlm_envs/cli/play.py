@@ -121,7 +121,7 @@ def serve(session: Session, lines: Iterable[str], show: Callable[[], None]) -> b
     """
     show()
     for line in filter(None, map(str.strip, lines)):
-        if line == "q":
+        if session.command(line) == "q":
             return True
         session.follow(line)
         show()

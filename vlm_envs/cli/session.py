@@ -23,6 +23,7 @@ NO_LIMITS: Mapping[str, int | None] = {
     "max_actions_per_turn": MAX_ACTIONS_PER_LINE,
 }
 
+COMMANDS = ("r", "n", "q")
 CONTROL_KEYS: Mapping[str, str] = {"r": "r", "n": "n", "q": "q", "\x03": "q", "\x04": "q"}
 KEYMAPS: tuple[Mapping[str, str], ...] = (
     {
@@ -117,11 +118,23 @@ class Session:
         self.level = None
         self.restart()
 
+    def command(self, line: str) -> str:
+        """Returns the command that a line stands for, `r`, `n`, or `q`; empty for a turn.
+
+        Until the episode is over, a line that is an action of the world is that action. `:n` is always a command.
+        """
+        name = line.removeprefix(":")
+        return name if name in COMMANDS and not (name == line and self._is_action(line)) else ""
+
+    def _is_action(self, line: str) -> bool:
+        return not self.over and line.casefold() in map(str.casefold, self.world.task.action_names or ())
+
     def follow(self, line: str) -> None:
-        """Carries out a line: `r` restarts, `n` starts the next level, anything else is a turn."""
-        if line == "r":
+        """Carries out a line: `r` restarts, `n` starts the next level, and what is no command is a turn."""
+        command = self.command(line)
+        if command == "r":
             self.restart()
-        elif line == "n":
+        elif command == "n":
             self.next_level()
         else:
             self.act(line)
@@ -220,7 +233,9 @@ class Session:
 
     def help(self) -> str:
         """Returns what can be typed."""
-        return f"r again, n next level, q quit; or actions: {self.world.task.grammar.expected}"
+        again, following, leave = (f":{name}" if self._is_action(name) else name for name in COMMANDS)
+        commands = f"{again} again, {following} next level, {leave} quit"
+        return f"{commands}; or actions: {self.world.task.grammar.expected}"
 
     def standing(self) -> str:
         """Returns how far the goal is, in one sentence."""

@@ -10,7 +10,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import gymnasium as gym
 from gymnasium import spaces
@@ -147,15 +147,12 @@ def actions_are_read_back(under_test: WorldUnderTest) -> None:
 def oracle_is_maximal(under_test: WorldUnderTest) -> None:
     """Plans fit the limits and succeed, each of their actions is one less to go, and they earn `task.best_return`."""
     world = under_test.make()
-    if not has_planner(world):
-        raise NotApplicableError("there is no exact solver")
+    _require_planner(world)
     _require_plans_fit(_without_images(under_test, world.split), under_test.planner)
     for seed in split_seeds(world.split, NUM_ORACLE_SEEDS):
         world.reset(seed=seed)
         start = world.state
-        plan = under_test.planner.plan(world)
-        if plan is None:
-            raise NotApplicableError("the planner stops at its limit, or there is no plan")
+        plan = _plan_of(under_test, world)
         require(world.optimal_actions_left() == len(plan), f"seed {seed}: optimal_actions_left() is wrong")
         total, num_left, terminated, truncated = 0.0, len(plan), False, False
         for response in oracle_responses(world, plan):
@@ -176,8 +173,7 @@ def plans_are_shortest(under_test: WorldUnderTest) -> None:
     """Every drawn level has a plan; each of its actions leaves one less to go, and no other action leaves fewer."""
     planner, world = under_test.planner, _without_images(under_test, under_test.make().split)
     dynamics = world.dynamics
-    if not has_planner(world):
-        raise NotApplicableError("there is no planner")
+    _require_planner(world)
     for move in _played(world, planner, are_solvable=True):
         if not dynamics.plans_are_shortest:
             continue
@@ -209,6 +205,20 @@ def _played(world: AnyWorld, planner: Planner, *, are_solvable: bool = False) ->
 def _seeds(world: AnyWorld) -> Iterator[int]:
     """Returns the seeds of the levels whose states and plans are checked."""
     return split_seeds(world.split, NUM_PLAYED_LEVELS if world.dynamics.steps_are_cheap else NUM_ENGINE_LEVELS)
+
+
+def _require_planner(world: AnyWorld) -> None:
+    if not has_planner(world):
+        raise NotApplicableError("the world has no planner")
+
+
+def _plan_of(under_test: WorldUnderTest, world: AnyWorld) -> tuple[Any, ...]:
+    """Returns a plan for the current state; raises `NotApplicableError` if there is none."""
+    _require_planner(world)
+    plan = under_test.planner.plan(world)
+    if plan is None:
+        raise NotApplicableError("the planner stops at its limit, or there is no plan")
+    return plan
 
 
 def _require_plans_fit(world: AnyWorld, planner: Planner) -> None:
@@ -250,10 +260,8 @@ def action_limit_is_kept(under_test: WorldUnderTest) -> None:
     if not world.task.grammar.separator:
         raise NotApplicableError("a turn has one action")
     world.reset(seed=first_seed(world))
-    plan = under_test.planner.plan(world)
-    if not plan:
-        raise NotApplicableError("there is no exact solver")
-    _, _, _, _, info = world.step(world.write_response([plan[0]] * (limit + 3)))
+    plan = _plan_of(under_test, world)
+    _, _, _, _, info = world.step(world.write_response(plan[:1] * (limit + 3)))
     require(info["format_correct"], f"the longer list is refused: {info['parse_error']}")
     require(len(info["actions"]) <= limit, f"{len(info['actions'])} actions carried out, the limit is {limit}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,22 +73,31 @@ def run_checks(under_test: WorldUnderTest, *, skip: Collection[str] = ()) -> Ite
     """
     for name in skip:
         require_choice("skip", name, [check.__name__ for check in CHECKS])
-    under_test.make().close()
+    with located_interrupts("making the world"):
+        under_test.make().close()
     for check in CHECKS:
         result = CheckResult(name=check.__name__, clause=(check.__doc__ or "").strip().split("\n")[0])
         if result.name in skip:
             yield replace(result, skipped="left out by the caller")
             continue
         try:
-            check(under_test)
+            with located_interrupts(result.name):
+                check(under_test)
         except NotApplicableError as reason:
             yield replace(result, skipped=str(reason))
-        except KeyboardInterrupt as interrupt:
-            raise KeyboardInterrupt(f"{result.name} was interrupted{_location(interrupt)}") from interrupt
         except (Exception, SystemExit) as error:
             yield replace(result, failure=described(error), error=error)
         else:
             yield result
+
+
+@contextmanager
+def located_interrupts(what: str) -> Iterator[None]:
+    """Adds to a KeyboardInterrupt raised in the block what it interrupted, and where."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt(f"{what} was interrupted{_location(interrupt)}") from interrupt
 
 
 def _location(interrupt: KeyboardInterrupt) -> str:

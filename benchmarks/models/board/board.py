@@ -525,6 +525,7 @@ class _FailedEpisode(Stored):
     cluster: str = ""
     digest: str = ""
     reading: str = ""
+    expects_observation: bool = False
     address: str = ""
 
 

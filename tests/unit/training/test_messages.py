@@ -79,6 +79,7 @@ MISTAKES = {
     f"{LAKE} --algorithm token_gae --algorithm.gamma-turn 0.5": "has no option --algorithm.gamma-turn. Did you mean",
     f"{LAKE} --algorithm.gama-turn 0.5": "has no option --algorithm.gama-turn. Did you mean '--algorithm.gamma-turn'?",
     f"{LAKE} --algorithm.gamma-turn 1.5": "--algorithm.gamma-turn must be at least 0 and at most 1; got 1.5.",
+    "curate": "error: python -m training curate takes options; got none.",
     "curate --num-sampels 3": "has no option --num-sampels. Did you mean '--num-samples'?",
     "curate --sampling.top-p 0": "--sampling.top-p must be at least 0.05 and at most 1; got 0.0.",
     "curate --set x": "--set takes NAME=VALUE",

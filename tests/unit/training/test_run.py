@@ -292,12 +292,13 @@ def test_ctrl_c_in_the_last_iteration_or_evaluation_says_that_only_the_evaluatio
     assert RunReader(tmp_path / "stopped").evaluations()[-1]["label"] == "after"
 
 
-def test_a_run_says_where_it_is_and_whose_name_it_could_not_have(arguments, tmp_path, capsys):
+def test_a_run_says_how_long_and_where_it_is_and_whose_name_it_could_not_have(arguments, tmp_path, capsys):
     command = arguments("frozenlake_tiny", "", "--num-iterations", "0", "--num-eval-episodes", "0")
     command = [*command[: command.index("--name")], *command[command.index("--name") + 2 :]]
     directory, second = tmp_path / "frozenlake_tiny", tmp_path / "frozenlake_tiny-2"
     assert main(command) == 0
     shown = capsys.readouterr().out
+    assert shown.startswith("frozenlake_tiny (0 iterations): ") and "120" not in shown.splitlines()[0]
     assert f"Run: {directory}." in shown and f"vlm_envs report {directory} --live" in shown
     assert main(command) == 0
     assert f"Run: {second}, since {directory} holds another run." in capsys.readouterr().out

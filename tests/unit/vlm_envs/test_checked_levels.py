@@ -122,6 +122,22 @@ def test_ctrl_c_names_the_clause_and_the_line_that_runs(register: Any, capsys: p
     assert re.search(expected, capsys.readouterr().err)
 
 
+def test_ctrl_c_before_the_first_check_names_the_level(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(FrozenLakeView, "image", Mock(side_effect=KeyboardInterrupt))
+    assert main(["check", "VLM/FrozenLake-v0"]) == 130
+    assert re.search(r"reset was interrupted: split 'train', seed 0$", capsys.readouterr().err.strip())
+
+
+def test_ctrl_c_in_a_constructor_names_its_line(register: Any) -> None:
+    def interrupted(**world_kwargs: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match=r"making the world .*: .*test_checked_levels.py, line \d+"):
+        check_world(register(interrupted))
+
+
 def test_ctrl_c_in_a_shipped_world_names_the_level(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FrozenLakeView, "image", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt, match=r" was interrupted: split 'train', seed \d+$"):

@@ -61,7 +61,7 @@ def test_list_shows_every_world_and_what_is_missing_for_it():
     table, _, footer = result.stdout.partition("\n\n")
     rows = {line.split()[0]: line for line in table.splitlines()}
     assert list(rows) == vlm_envs.env_ids()
-    assert "ready" in rows["VLM/Sokoban-v0"]
+    assert " installed" in rows["VLM/Sokoban-v0"] and "not installed" not in rows["VLM/Sokoban-v0"]
     for env_id, extra in (
         ("VLM/Navigation-v0", "[navigation]"),
         ("VLM/PrimitiveSkillAlign-v0", "[manipulation]"),
@@ -69,7 +69,7 @@ def test_list_shows_every_world_and_what_is_missing_for_it():
         ("VLM/ZoomQA-v0", "[tools]"),
         ("VLM/RewardJudging-v0", "[tools]"),
     ):
-        assert extra in rows[env_id] and "missing" in rows[env_id]
+        assert extra in rows[env_id] and "not installed" in rows[env_id]
         assert f"pip install -e '.{extra}'" in footer
     assert "ZoomQA: answer a question" in rows["VLM/ZoomQA-v0"], "a description needs no import of the world"
 

@@ -23,7 +23,7 @@ from tests.unit.vlm_envs.corridor import (
     CorridorWorld,
 )
 from vlm_envs.errors import ConfigError, LevelError, SolverLimitError, WorldContractError
-from vlm_envs.parts import Task
+from vlm_envs.parts import Dynamics, Task
 from vlm_envs.responses.parsing import ActionGrammar
 from vlm_envs.testing.checks import CHECKS, actions_are_read_back
 from vlm_envs.testing.contract import check_world, run_checks
@@ -259,13 +259,13 @@ class IdleIsFreeTask(CorridorTask):
 
 
 class LeakyWorld(CorridorWorld):
-    def _observe(self, text: str) -> Any:
-        return super()._observe(f"{text}\nHint: (0, {self.state.goal})")
+    def _observe(self, text: str, *args: Any) -> Any:
+        return super()._observe(f"{text}\nHint: (0, {self.state.goal})", *args)
 
 
 class NoTextWorld(CorridorWorld):
-    def _observe(self, text: str) -> Any:
-        observation = super()._observe("")
+    def _observe(self, *args: Any) -> Any:
+        observation = super()._observe(*args)
         return {**observation, "text": ""}
 
 
@@ -395,6 +395,16 @@ def set_world(**kwargs: Any) -> World[CorridorState, int]:
 def test_checks_that_say_nothing_about_a_world_are_reported_as_skipped(register: Any) -> None:
     results = {result.name: result for result in check_world(register(CorridorWorld), max_actions_per_turn=6)}
     assert results[PROCESS_CHECK].skipped == "another process can make a world only from a string entry point"
+
+
+def test_all_checks_of_plans_give_one_reason_for_a_world_without_a_planner(register: Any) -> None:
+    class UnplannedDynamics(CorridorDynamics):
+        plan = Dynamics.plan
+
+    of_plans = ("oracle_is_maximal", "plans_are_shortest", "action_limit_is_kept")
+    results = check_world(register(functools.partial(build, UnplannedDynamics)), skip=only(*of_plans))
+    reasons = {result.skipped for result in results if result.name in of_plans}
+    assert len(reasons) == 1 and None not in reasons
 
 
 def test_unknown_check_name() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from tests.unit.vlm_envs.corridor import CorridorDynamics, CorridorState, CorridorTask, CorridorView, CorridorWorld
 from vlm_envs import make
 from vlm_envs.errors import ConfigError, EpisodeOverError, SolverLimitError
-from vlm_envs.responses.formats import FORMATS
+from vlm_envs.responses.formats import FORMATS, ResponseFormat
 from vlm_envs.statistics.success_rates import cluster_of, share_interval, wilson_interval
 from vlm_envs.world import World
 
@@ -470,3 +471,17 @@ def test_where_all_seeds_start_alike_each_is_a_cluster_of_its_own() -> None:
     ]
     assert len(set(map(cluster_of, episodes))) == 2
     assert share_interval(episodes[:2], [1, 0]) == wilson_interval(1, 2)
+
+
+def test_a_reset_describes_its_state_once_and_keeps_the_instructions() -> None:
+    corridor = world(obs_mode="text")
+    with (
+        patch.object(corridor.view, "describe", wraps=corridor.view.describe) as describe,
+        patch.object(ResponseFormat, "skeletons", autospec=True, side_effect=ResponseFormat.skeletons) as skeletons,
+    ):
+        first = corridor.reset(seed=1)[0]
+        num_skeletons = skeletons.call_count
+        assert corridor.reset(seed=1)[0] == first
+        corridor.step("")
+    assert describe.call_count == 3
+    assert skeletons.call_count == num_skeletons

@@ -55,7 +55,8 @@ _TOLERANCES = {"numerical": 0.0, "regression": RELATIVE_TOLERANCE}
 _SOLUTION = re.compile(r"\s*<answer>(.*?)</answer>\s*", re.DOTALL)
 _OPTION = re.compile(r"\s*\(?([A-Za-z])\)?\s*[.:)]\s*(.*\S)\s*", re.DOTALL)
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
-_INNER_EXTENSION = re.compile(r"(\.[a-z]\w*)\.")
+_INNER_EXTENSION = re.compile(r"(\.(?:mp[234]|mpeg[1-4]|h26[45]|av1|vp[89]))\.")
+"""Endings of videos in whose names a number follows."""
 _EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp")
 
 
@@ -103,9 +104,9 @@ def frame_names(copy: Copy, folder: str) -> list[str]:
 
 
 def _by_number(name: str) -> tuple[list[str | Decimal], str]:
-    """Returns a key that orders names by the numbers in them: `t-2.25.jpg` before `t-2.5.jpg` before `t-10.jpg`.
+    """Returns a key that orders names by the numbers in them: `x.t2.25.jpg` before `x.t2.5.jpg` before `x.t10.jpg`.
 
-    The dot after an extension is no decimal point: `clip.mp4.9.jpg` comes before `clip.mp4.10.jpg`.
+    The dot after the ending of a video is no decimal point: `clip.mp4.9.jpg` comes before `clip.mp4.10.jpg`.
     """
     parts = _NUMBER.split(_INNER_EXTENSION.sub(r"\1 ", name.casefold().rpartition(".")[0]))
     return [Decimal(part) if index % 2 else part for index, part in enumerate(parts)], name

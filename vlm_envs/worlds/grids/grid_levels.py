@@ -210,9 +210,8 @@ with a side.
 
 def relation_between(subject: str, subject_cell: Cell, object: str, object_cell: Cell) -> Relation:
     """Returns the relation of one named cell to another: the signs of row and column differences with both names."""
-    vertical, horizontal = (
-        (mine > other) - (mine < other) for mine, other in zip(subject_cell, object_cell, strict=True)
-    )
+    (row, column), (other_row, other_column) = subject_cell, object_cell
+    vertical, horizontal = (row > other_row) - (row < other_row), (column > other_column) - (column < other_column)
     return Relation(subject, vertical, horizontal, object)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from benchmarks.__main__ import main
 from benchmarks.experiments.ablations import CLAIMS
@@ -21,6 +23,7 @@ from benchmarks.experiments.tables import (
     expert_table,
     gain_p_value,
     greedy_table,
+    print_tables,
     results_table,
     seeds_rate_interval,
     summary_table,
@@ -89,6 +92,21 @@ class TestResults:
             each.save(tmp_path)
         assert main(["experiment", "results", "--table", "--results", str(tmp_path)]) == 0
         assert row in capsys.readouterr().out
+
+    @pytest.mark.parametrize("width", [60, 110])
+    def test_in_a_terminal_cells_are_wrapped_and_columns_that_do_not_fit_are_named(self, width):
+        names = [f"{name} of all" for name in ("recipe", "start", "p", "expert", "greedy", "told", "blind", "used")]
+        row = ["**0.889** (0.854 to 0.922)"] * len(names)
+        lines = ["Solved:", *(f"| {' | '.join(cells)} |" for cells in (names, ["---"] * len(names), row))]
+        shown, piped = io.StringIO(), io.StringIO()
+        print_tables([lines], Console(file=shown, force_terminal=True, no_color=True, width=width))
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", shown.getvalue())
+        assert all(len(line) <= width for line in plain.splitlines())
+        assert "|" not in plain and "*" not in plain and "0.889" in plain
+        assert all(name.split()[0] in plain for name in names)
+        assert ("Wider terminals" in plain) == (width == 60)
+        print_tables([lines], Console(file=piped, width=width))
+        assert piped.getvalue().splitlines() == lines
 
     def test_a_row_has_the_means_their_interval_and_the_paired_p_value(self):
         world = lake([0.0] * 30 + [1.0] * 10, [0.0] * 10 + [1.0] * 30)

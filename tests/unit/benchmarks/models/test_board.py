@@ -243,6 +243,7 @@ def test_a_broken_line_in_the_middle_is_named_and_nothing_is_lost(line, told, bo
         (("usd",), "1", "usd is '1'"),
         (("wall_s",), [], r"wall_s is \[\]"),
         (("tokens",), "1", "tokens is '1'"),
+        (("expects_observation",), None, "expects_observation is None"),
     ],
 )
 @pytest.mark.parametrize("error", ["", "HTTP 500"])

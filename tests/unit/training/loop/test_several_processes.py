@@ -157,7 +157,7 @@ def test_a_signal_to_the_main_process_alone_stops_all_after_an_iteration(running
     processes[0].send_signal(signal.SIGINT)
     told = ended(processes)
     title, how_to_stop = told[0].splitlines()[:2]
-    assert title.startswith("frozenlake_tiny: ")
+    assert title.startswith("frozenlake_tiny (")
     assert f"kill -INT {processes[0].pid}" in how_to_stop, "said at once"
     assert "kills the run 30 s later; then the last checkpoint, of" in told[0]
     assert "Interrupted after iteration" in told[0]

@@ -123,6 +123,13 @@ def test_ids_without_the_prefix_name_the_id_to_use(tmp_path, monkeypatch):
         registered_name("none.toml")
 
 
+def test_the_name_of_a_file_without_its_ending_names_the_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lower.toml").write_text(f'env = "{TALLY}"\n')
+    with pytest.raises(ConfigError, match=r"'lower' is not .* Did you mean 'adapt:lower\.toml'\?$"):
+        registered_name("adapt:lower")
+
+
 @pytest.mark.parametrize("names", [("count", "count-v0"), ("count-v0", "count")])
 def test_names_that_differ_in_having_a_version_are_explained(names):
     vlm_envs.adapt(TALLY, name=names[0])

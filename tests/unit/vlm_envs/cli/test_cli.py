@@ -15,7 +15,9 @@ from vlm_envs.cli.named_worlds import make_world, parse_settings
 from vlm_envs.cli.play import frame, serve
 from vlm_envs.cli.session import Session
 from vlm_envs.errors import ConfigError, EngineUnavailableError, LevelError, VLMEnvsError
+from vlm_envs.responses.parsing import ActionGrammar
 from vlm_envs.testing.contract import CheckResult, check_world
+from vlm_envs.worlds.frozen_lake import FrozenLakeTask
 
 CHECKOUT = Path(__file__).parents[4]
 
@@ -259,6 +261,20 @@ def test_lines_are_commands_or_actions():
     assert shown == [(0, 0), (0, 2), (0, 0), (1, 0)]
     assert serve(session, ["q", "Up"], lambda: None)
     assert session.num_actions == 0, "q stops before what follows it"
+
+
+def test_actions_named_like_commands_come_first_until_the_episode_is_over(monkeypatch):
+    compass = {"n": 0, "s": 1, "w": 2, "e": 3}
+    grammar = ActionGrammar(parse=compass.get, separator=",", expected="n, s, w, or e")
+    monkeypatch.setattr(FrozenLakeTask, "action_names", tuple(compass))
+    monkeypatch.setattr(FrozenLakeTask, "grammar", grammar)
+    session, shown = Session("VLM/FrozenLake-v0", size=3, min_solution_length=2, level="P_G\n___\n___"), []
+    assert ":n next level, q quit" in session.help() and session.help().startswith("r again")
+    lines = ["n", "s", ":r", "e", "e", "n", ":n"]
+    assert not serve(session, lines, lambda: shown.append((session.seed, session.num_actions, session.over)))
+    assert shown[:6] == [(0, 0, False), (0, 1, False), (0, 2, False), (0, 0, False), (0, 1, False), (0, 2, True)]
+    assert [seed for seed, _, _ in shown[6:]] == [1, 2]
+    assert serve(session, [":q", "e"], lambda: None) and session.num_actions == 0
 
 
 @pytest.mark.parametrize(("size", "rows"), [("5", 5), ("7", 7)])

@@ -211,9 +211,10 @@ class TestVideoR1:
         assert [image.picture().pixels[0, 0, 0] for image in sample.images] == list(range(1, 13))
         assert sample.times_s == tuple(index / 2 for index in range(12))
 
-    def test_frames_named_by_decimal_times_come_in_the_order_of_these(self, tmp_path):
+    @pytest.mark.parametrize("name", ["t-{}.png", "x.t{}.png"])
+    def test_frames_named_by_decimal_times_come_in_the_order_of_these(self, tmp_path, name):
         for frame, time in enumerate(("0.5", "2", "2.25", "2.5", "10.0")):
-            put(tmp_path / "CLEVRER/train/video_1" / f"t-{time}.png", picture(frame))
+            put(tmp_path / "CLEVRER/train/video_1" / name.format(time), picture(frame))
         put(tmp_path / "part.jsonl", lines(CHOICE))
         sample = sample_of(video_source("video_r1", tmp_path, is_benchmark=True), "test")
         assert [image.picture().pixels[0, 0, 0] for image in sample.images] == [0, 1, 2, 3, 4]
