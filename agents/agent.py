@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from vlm_envs.trajectory import FloatArray, IntArray, Observation, StopReason, Turn
+from vlm_envs.trajectory import FloatArray, IntArray, Observation, StopReason, Turn, world_terms
 from vlm_envs.world import OPTIMAL_ACTIONS_LEFT
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def make_turn(
         response_ids=response.response_ids,
         sampler_logprobs=response.sampler_logprobs,
         reward=reward,
-        reward_terms=info.get("reward_terms", {}),
+        reward_terms=world_terms(info.get("reward_terms", {})),
         terminated=terminated,
         truncated=truncated,
         info=info,
