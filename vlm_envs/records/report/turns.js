@@ -222,22 +222,27 @@ function resultView(turn, isQuestion) {
   return result;
 }
 
-// All terms of a turn's reward with their sum. A value of null was not a finite number; then neither is the sum.
+// All terms of a turn's reward, with their sum. A value that was not a finite number is null, and so is the sum then.
 function rewardView(turn) {
+  const terms = turn.reward_terms ?? []; // until the episode is loaded
+  const isJudged = terms.some((term) => !["env", "format"].includes(term.source));
   const table = make("table", "terms");
-  const head = make("tr");
-  for (const title of ["reward term", "source", "weight", "value"]) head.append(make("th", "", title));
   table.append(make("thead"), make("tbody"), make("tfoot"));
-  if (turn.reward_terms.length) table.tHead.append(head);
-  for (const term of turn.reward_terms) {
+  if (terms.length) {
+    const head = make("tr");
+    for (const title of ["reward term", "source", "weight", "value"]) head.append(make("th", "", title));
+    table.tHead.append(head);
+  }
+  for (const term of terms) {
     const weight = term.weight === null ? "" : short(term.weight);
     table.tBodies[0].append(rewardRow([term.name.replaceAll("_", " "), term.source, weight], term.value));
   }
-  const isJudged = turn.reward_terms.some((term) => !["env", "format"].includes(term.source));
-  if (isJudged) table.tFoot.append(rewardRow(["environment reward", "", ""], turn.reward));
-  const values = turn.reward_terms.map((term) => term.value);
-  const sum = values.includes(null) ? null : values.reduce((total, value) => total + value, 0);
-  table.tFoot.append(rewardRow([isJudged ? "total reward" : "reward", "", ""], isJudged ? sum : turn.reward));
+  table.tFoot.append(rewardRow([isJudged ? "environment reward" : "reward", "", ""], turn.reward));
+  if (isJudged) {
+    const isKnown = terms.every((term) => term.value !== null);
+    const total = isKnown ? terms.reduce((sum, term) => sum + term.value, 0) : null;
+    table.tFoot.append(rewardRow(["total reward", "", ""], total));
+  }
   return table;
 }
 
