@@ -77,12 +77,12 @@ class PaidTerm:
     """One named part of what a turn earned.
 
     Attributes:
-        name: Unique within a turn: `"step"`, `"grounding"`, `"ivgr/answer"`.
+        name: `"step"`, `"grounding"`, `"ivgr/answer"`; unique among the terms of one source.
         value: What was paid, weight included; a turn's terms sum to its reward.
         source: What pays it: `"env"`, `"format"`, `"judge:NAME"` (how its texts are judged), or `"episode:NAME"` (an
             episode reward, paid on the last turn).
-        weight: What a score of 1 pays, so that the score is `value / weight`; 1 where the source scores in units of
-            reward, None where it does not report a weight (an episode reward's term of score 0, old records).
+        weight: What a score of 1 pays: the score is `value / weight`, unless that is 0. It is 1 where the source scores
+            in units of reward, and None where it is not known (an episode reward's term of score 0, old records).
     """
 
     name: str
