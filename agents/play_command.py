@@ -402,7 +402,7 @@ def _outcome(turn: Turn) -> list[str]:
         "" if actions else error,
         f"the world's worker failed: {turn.info['worker_error']}" if "worker_error" in turn.info else "",
     ]
-    terms = ", ".join(f"{name} {value:+g}" for name, value in turn.reward_terms.items() if value)
+    terms = ", ".join(f"{term.name} {term.value:+g}" for term in turn.reward_terms if term.value)
     return [
         f"Carried out: {', '.join(actions)}" if actions else "Nothing was carried out.",
         *([f"Not in the format: {error}"] if actions and error else []),

@@ -18,7 +18,7 @@ import numpy as np
 
 from agents.agent import Agent, BoundedAgent, Response, RolloutRows
 from agents.answering import FutureAnswering, answering, answers_in_batches
-from vlm_envs.trajectory import Observation, Trajectory, Turn
+from vlm_envs.trajectory import Observation, Trajectory, Turn, world_terms
 from vlm_envs.vector.running_episodes import Step
 from vlm_envs.vector.vector_world import JoinedWorlds, VectorWorld
 from vlm_envs.world import OPTIMAL_ACTIONS_LEFT
@@ -246,7 +246,7 @@ def make_turn(
         response_ids=response.response_ids,
         sampler_logprobs=response.sampler_logprobs,
         reward=reward,
-        reward_terms=info.get("reward_terms", {}),
+        reward_terms=world_terms(info.get("reward_terms", {})),
         terminated=terminated,
         truncated=truncated,
         info=info,

@@ -22,7 +22,7 @@ from judges.scores import Judge, JudgeScore
 from judges.state_text.exact_judge import ExactJudge, has_rules
 from judges.state_text.tally import Tally
 from vlm_envs.responses.formats import Representation
-from vlm_envs.trajectory import Trajectory, Turn
+from vlm_envs.trajectory import PaidTerm, Trajectory, Turn
 from vlm_envs.validation import require
 from vlm_envs.world import SEEN
 
@@ -39,13 +39,13 @@ class ScoredTurn:
         turn: What was played.
         env_id: Its world, which says how its texts are read.
         scores: The score of each section that was judged; a section without a text to judge has none.
-        rewards: Reward of each term by name; all 0 where the turn is unavailable.
+        judge_terms: What judges pay for it, then what an episode reward does; all 0 where the turn is unavailable.
     """
 
     turn: Turn
     env_id: str
     scores: Mapping[Section, JudgeScore] = field(default_factory=dict)
-    rewards: Mapping[str, float] = field(default_factory=dict)
+    judge_terms: tuple[PaidTerm, ...] = ()
 
     @property
     def available(self) -> bool:
@@ -53,9 +53,20 @@ class ScoredTurn:
         return all(score.available for score in self.scores.values())
 
     @property
+    def terms(self) -> tuple[PaidTerm, ...]:
+        """All terms of the turn's reward: the world's, then `judge_terms`."""
+        return (*self.turn.reward_terms, *self.judge_terms)
+
+    @property
     def total(self) -> float:
-        """What the trainer adds to the turn's raw reward."""
-        return math.fsum(self.rewards.values())
+        """The sum of `terms`: what the turn is worth to the trainer."""
+        # The world has summed its own terms; adding those of judges to that sum keeps results equal to the bit.
+        return self.turn.reward + math.fsum(term.value for term in self.judge_terms)
+
+    @property
+    def rewards(self) -> dict[str, float]:
+        """What each of `judge_terms` pays, by name."""
+        return {term.name: term.value for term in self.judge_terms}
 
     def text(self, section: Section) -> str | None:
         """Returns the text to judge; None where the format is wrong, the section is absent or there are no rules."""
@@ -71,7 +82,7 @@ class ScoredTurn:
 
 
 class RewardTerm(Protocol):
-    """One named part of the shaped reward."""
+    """A rule that pays one named part of the shaped reward; its attribute `weight`, if it has one, is recorded."""
 
     @property
     def name(self) -> str:
@@ -179,6 +190,7 @@ async def shape(
     trajectories: Sequence[Trajectory],
     terms: Sequence[RewardTerm],
     judge_for: JudgeFor | Mapping[Section, JudgeFor] = exact_judge,
+    judge_name: str = "exact",
 ) -> list[tuple[ScoredTurn, ...]]:
     """Returns the turns of a batch of episodes, judged and rewarded by name.
 
@@ -190,6 +202,7 @@ async def shape(
         terms: The parts of the shaped reward, with distinct names.
         judge_for: Finds the judge of an env id and a representation; or one such function for each section, where
             observations and predictions are judged differently, as language models do.
+        judge_name: What their terms' source is called: `judge:NAME`.
 
     Raises:
         ConfigError: Two terms share a name.
@@ -209,10 +222,17 @@ async def shape(
     turns = [replace(turn, scores=own) for turn, own in zip(turns, scores, strict=True)]
     columns = [term(turns) for term in terms]
     rewarded = iter(
-        replace(turn, rewards=dict(zip(names, rewards if turn.available else [0.0] * len(names), strict=True)))
+        replace(turn, judge_terms=_paid(terms, rewards if turn.available else [0.0] * len(terms), judge_name))
         for turn, *rewards in zip(turns, *columns, strict=True)
     )
     return [tuple(next(rewarded) for _ in each.turns) for each in trajectories]
+
+
+def _paid(terms: Sequence[RewardTerm], values: Sequence[float], judge_name: str) -> tuple[PaidTerm, ...]:
+    return tuple(
+        PaidTerm(name=term.name, value=float(value), source=f"judge:{judge_name}", weight=getattr(term, "weight", 1.0))
+        for term, value in zip(terms, values, strict=True)
+    )
 
 
 def sections_of(terms: Sequence[RewardTerm]) -> list[Section]:

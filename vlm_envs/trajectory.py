@@ -72,6 +72,38 @@ SUCCESSFUL_CALLS = "successful_calls"
 StopReason = Literal["stop", "length", "content_filter", "tool_call", "context", "error"]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PaidTerm:
+    """One named part of what a turn earned.
+
+    Attributes:
+        name: `"step"`, `"grounding"`, `"ivgr/answer"`; unique among the terms of one source.
+        value: What was paid, weight included; a turn's terms sum to its reward.
+        source: What pays it: `"env"`, `"format"`, `"judge:NAME"` (how its texts are judged), or `"episode:NAME"` (an
+            episode reward, paid on the last turn).
+        weight: What a score of 1 pays: the score is `value / weight`, unless that is 0. It is 1 where the source scores
+            in units of reward, and None where it is not known (an episode reward's term of score 0, old records).
+    """
+
+    name: str
+    value: float
+    source: str
+    weight: float | None = 1.0
+
+    @property
+    def is_world(self) -> bool:
+        """Whether it is part of the world's own reward."""
+        return self.source in ("env", "format")
+
+
+def world_terms(values: Mapping[str, float]) -> tuple[PaidTerm, ...]:
+    """Returns a world's `info["reward_terms"]` as terms, in order."""
+    return tuple(
+        PaidTerm(name=name, value=float(value), source="format" if name == "format" else "env")
+        for name, value in values.items()
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Turn:
     """One turn: what was shown, what was said, what the world answered.
@@ -89,7 +121,7 @@ class Turn:
             images; the text is empty and the episode ends), `"error"` if there is no response (the API was
             unavailable).
         reward: The world's raw reward; never changed afterwards.
-        reward_terms: Its named parts; they sum to `reward`.
+        reward_terms: Its named parts, all of the world; they sum to `reward`.
         terminated: Whether the world ended.
         truncated: Whether the budget (turns, steps) ended.
         info: The world's `info` after the step.
@@ -110,7 +142,7 @@ class Turn:
     response_text: str
     stop_reason: StopReason
     reward: float
-    reward_terms: Mapping[str, float]
+    reward_terms: tuple[PaidTerm, ...] = ()
     terminated: bool
     truncated: bool
     info: Mapping[str, Any]

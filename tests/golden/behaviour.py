@@ -105,7 +105,7 @@ def _play(spec: WorldSpec, agent: OracleAgent, split: str) -> list[Trajectory]:
 def _shown(trajectory: Trajectory) -> list[Any]:
     turns = [
         [
-            *(turn.observation, turn.response_text, turn.reward, dict(turn.reward_terms)),
+            *(turn.observation, turn.response_text, turn.reward, dict(turn.info["reward_terms"])),
             *(turn.terminated, turn.truncated),
             *(turn.info["state_text"], turn.info["state_hash"], turn.info["metrics"]),
         ]

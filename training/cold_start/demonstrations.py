@@ -257,7 +257,6 @@ def _exercise(words: npt.NDArray[np.int64], size: Size, rng: np.random.Generator
         response_text="",
         stop_reason="stop",
         reward=0.0,
-        reward_terms={},
         terminated=True,
         truncated=False,
         info={},

@@ -17,7 +17,7 @@ from PIL import Image
 from training.curation.curation_config import CURATED
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import BrokenRunDataError
-from vlm_envs.records.run_data import RunReader
+from vlm_envs.records.run_data import RunReader, recorded_terms
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 
 _MAX_NAMED = 3
@@ -68,7 +68,7 @@ def _episode(reader: RunReader, record: Mapping[str, Any]) -> Trajectory:
             response_text=turn["response"],
             stop_reason="stop",
             reward=float(turn["reward"]),
-            reward_terms=turn["reward_terms"],
+            reward_terms=recorded_terms(turn),
             terminated=bool(turn["terminated"]),
             truncated=bool(turn["truncated"]),
             info={"success": bool(record["success"])},

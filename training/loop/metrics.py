@@ -178,7 +178,7 @@ def turn_notes(scored: ScoredTrajectory, credit: Sequence[Mapping[str, float]] |
     """Returns what is recorded of each turn beside what happened in it; with credit, where any was assigned."""
     return [
         TurnNotes(
-            shaping=turn.rewards,
+            judge_terms=turn.judge_terms,
             scores={section: score.value for section, score in turn.scores.items() if score.available},
             credit=credit[index] if credit is not None else {},
         )
@@ -218,12 +218,12 @@ def _reward_parts(scored: Sequence[ScoredTrajectory], judged: Sequence[ScoredTra
     sums: defaultdict[str, float] = defaultdict(float)
     for each in scored:
         for turn in each.trajectory.turns:
-            for name, value in turn.reward_terms.items():
-                sums[f"reward/{name}"] += value / len(scored)
+            for term in turn.reward_terms:
+                sums[f"reward/{term.name}"] += term.value / len(scored)
     for each in judged:
         for turn_scores in each.turns:
-            for name, value in turn_scores.rewards.items():
-                sums[f"judge/{name}"] += value / len(judged)
+            for term in turn_scores.judge_terms:
+                sums[f"judge/{term.name}"] += term.value / len(judged)
     return dict(sorted(sums.items()))
 
 

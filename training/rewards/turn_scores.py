@@ -32,7 +32,7 @@ from judges.turn_rewards import (
 )
 from training.config.judge_config import JudgeConfig
 from training.rewards.verifier import Verifier
-from vlm_envs.trajectory import Trajectory, Turn
+from vlm_envs.trajectory import PaidTerm, Trajectory, Turn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class ScoredTrajectory:
     @property
     def turn_rewards(self) -> list[float]:
         """Raw reward plus shaping, per turn; of a turn that no judge could score the raw reward alone."""
-        return [turn.turn.reward + turn.total for turn in self.turns]
+        return [turn.total for turn in self.turns]
 
     @property
     def trainable_turns(self) -> list[bool]:
@@ -175,7 +175,8 @@ class TurnScorer:
             for t in trajectories
         ]
         known = [each for each in scored if not each.is_lost]
-        shaped = iter(await shape([each.trajectory for each in known], self.terms, judge_for=self._judge_for))
+        judged = [each.trajectory for each in known]
+        shaped = iter(await shape(judged, self.terms, judge_for=self._judge_for, judge_name=self._config.method))
         scored = [each if each.is_lost else replace(each, turns=next(shaped)) for each in scored]
         if self._episode_judge is None:
             return scored
@@ -222,9 +223,18 @@ def _with_reward(scored: ScoredTrajectory, reward: Reward, name: str) -> ScoredT
     """Returns an episode with a reward's terms on its last turn, or masked if there is no reward."""
     if not reward.available:
         return replace(scored, episode_available=False)
-    terms = {f"{name}/{term}": value for term, value in reward.terms.items()}
-    last = replace(scored.turns[-1], rewards={**scored.turns[-1].rewards, **terms})
+    terms = [
+        PaidTerm(name=f"{name}/{term}", value=float(value), source=f"episode:{name}", weight=_weight(reward, term))
+        for term, value in reward.terms.items()
+    ]
+    last = replace(scored.turns[-1], judge_terms=(*scored.turns[-1].judge_terms, *terms))
     return replace(scored, turns=(*scored.turns[:-1], last))
+
+
+def _weight(reward: Reward, term: str) -> float | None:
+    """Returns what a raw value of 1 pays; None where it was 0, so that the weight cannot be derived."""
+    raw = reward.raw.get(term, reward.terms[term])
+    return reward.terms[term] / raw if raw else None
 
 
 def model_judges(

@@ -255,7 +255,6 @@ def _turn(row: Conversation, number: int, encoder: ChatEncoder, picture: Callabl
         response_text=exchange.answer,
         stop_reason="stop",
         reward=0.0,
-        reward_terms={},
         terminated=number == len(row.exchanges) - 1,
         truncated=False,
         info={"success": False},

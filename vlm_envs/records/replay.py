@@ -14,12 +14,12 @@ import numpy.typing as npt
 from PIL import Image
 
 from vlm_envs.records.json_lines import MissingRunDataError, RunDataError, to_json
-from vlm_envs.records.run_data import OF_PROVIDER, TurnNotes, episode_record
-from vlm_envs.trajectory import Observation, StopReason, Trajectory, Turn
+from vlm_envs.records.run_data import OF_PROVIDER, TurnNotes, episode_record, recorded_terms
+from vlm_envs.trajectory import Observation, StopReason, Trajectory, Turn, world_terms
 from vlm_envs.world import OPTIMAL_ACTIONS_LEFT
 
 _OF_THE_AGENT = (
-    *("response", "stop_reason", "credit", "scores", "shaping", "thoughts", "usage", "model"),
+    *("response", "stop_reason", "credit", "scores", "thoughts", "usage", "model"),
     *OF_PROVIDER,
 )
 """What a world does not decide."""
@@ -89,8 +89,10 @@ def _differences(
     pairs = list(zip([*record["turns"], record["final"]], [*replayed["turns"], replayed["final"]], strict=False))
     for number, (old, new) in enumerate(pairs, start=1):
         for name in new:
-            if name not in (*_OF_THE_AGENT, "images") and old[name] != new[name]:
+            if name not in (*_OF_THE_AGENT, "images", "reward_terms") and old[name] != new[name]:
                 yield _difference(number, name, old[name], new[name])
+        if (recorded := _world_terms(old)) != (paid := _world_terms(new)):
+            yield _difference(number, "reward_terms", recorded, paid)
         images = [drawn[int(position)] for position in new["images"]]
         yield from _pictures(number, old["images"], images, image_of, restore)
     if len(record["turns"]) != len(played.turns) or not (played.turns[-1].terminated or played.turns[-1].truncated):
@@ -100,6 +102,11 @@ def _differences(
     for name, number in in_turn.items():
         if record.get(name) != replayed.get(name):
             yield _difference(number, name, record.get(name), replayed.get(name))
+
+
+def _world_terms(turn: Mapping[str, Any]) -> Any:
+    """Returns what the world paid in a recorded turn; nothing for what is shown at the end."""
+    return to_json([term for term in recorded_terms(turn) if term.is_world])
 
 
 def play_again(record: Mapping[str, Any], world: gym.Env[Observation, str]) -> Trajectory:
@@ -172,7 +179,7 @@ def turn_of(
         response_text=response,
         stop_reason=stop_reason,
         reward=reward,
-        reward_terms=info["reward_terms"],
+        reward_terms=world_terms(info["reward_terms"]),
         terminated=terminated,
         truncated=truncated,
         info=info,

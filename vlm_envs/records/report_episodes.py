@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from vlm_envs.records.json_lines import MissingRunDataError, Record
+from vlm_envs.records.json_lines import MissingRunDataError, Record, to_json
 from vlm_envs.records.report_mistakes import call_of, compare, first_mistake, question_of
-from vlm_envs.records.run_data import RunReader, episode_keys, is_training_label
+from vlm_envs.records.run_data import RunReader, episode_keys, is_training_label, recorded_terms
 
 _MAX_TEXT_CHARS = 12_000
 _MAX_LABELS = 12
@@ -175,8 +175,8 @@ def shown_course(episode: Record) -> dict[str, Any]:
 
 
 _COPIED = (
-    "images", "stop_reason", "actions", "reward", "reward_terms", "shaping", "scores", "credit", "parse_error",
-    "worker_error", "terminated", "truncated", "action_effective", "optimal_actions_before", "optimal_actions_left",
+    "images", "stop_reason", "actions", "reward", "scores", "credit", "parse_error", "worker_error",
+    "terminated", "truncated", "action_effective", "optimal_actions_before", "optimal_actions_left",
 )  # fmt: skip
 _OF_API = ("request", "raw")
 """What was sent and received, as JSON."""
@@ -198,6 +198,7 @@ def _turn(turn: Record) -> dict[str, Any]:
         "sections": sections,
         "claims": {name: _compared(sections[name], *truth) for name, truth in truths.items() if name in sections},
         **{name: turn.get(name) for name in _COPIED},
+        "reward_terms": to_json(recorded_terms(turn)),
         **{name: _cut(turn[name]) for name in _CUT_IF_ANY if turn.get(name)},
         **{name: _cut(text) for name, text in written.items()},
         **{name: turn[name] for name in _COPIED_IF_ANY if turn.get(name)},

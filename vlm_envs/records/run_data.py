@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,7 +44,15 @@ from vlm_envs.records.json_lines import (
     replace_file,
     to_json,
 )
-from vlm_envs.trajectory import Observation, Trajectory, Turn, observation_images, require_image
+from vlm_envs.trajectory import (
+    Observation,
+    PaidTerm,
+    Trajectory,
+    Turn,
+    observation_images,
+    require_image,
+    world_terms,
+)
 from vlm_envs.validation import did_you_mean, require_choice
 
 PHASES = ("cold_start", "rl")
@@ -382,13 +391,13 @@ class TurnNotes:
     """What judges and the trainer say of one turn, beside what happened in it.
 
     Attributes:
-        shaping: Named shaping rewards.
+        judge_terms: What judges and episode rewards pay for it.
         scores: Judges' scores of its sections, from 0 to 1, before weights.
         credit: What the algorithm made of it: `value` of the prefix before its first token, mean `advantage` of its
             tokens; empty where nobody estimated any.
     """
 
-    shaping: Mapping[str, float] = field(default_factory=dict)
+    judge_terms: tuple[PaidTerm, ...] = ()
     scores: Mapping[str, float] = field(default_factory=dict)
     credit: Mapping[str, float] = field(default_factory=dict)
 
@@ -409,14 +418,15 @@ def episode_record(
         save_image: Stores a picture, uint8[H, W, 3], and returns its name.
 
     Returns:
-        The record. `state` and `state_text` are of the state the agent saw, `state_text_after` is of the one its
-        actions led to; `optimal_actions_before` and `optimal_actions_left` likewise. `credit` has the tokens' mean
-        log-probability, `logprob`, where the agent gave them. `system` is there only where a turn shows one, `level`
-        only where the episode began on a given one, `cluster` only where other levels share its content (an image or a
-        document). Of agents behind an API turns have `raw`, their provider's reply; `stop_detail`, where a limit of the
-        model ended the response; `summary`, where one was made before the turn; and the first has `request`. Only
-        lenient episodes have `reading`; in them, turns without an action have `unread`, which explains why none could
-        be read, and `expects_observation` is true where the format has an `<observation>`.
+        The record. `reward` is the world's own, `reward_terms` are all terms, of judges too. `state` and `state_text`
+        are of the state the agent saw, `state_text_after` is of the one its actions led to; `optimal_actions_before`
+        and `optimal_actions_left` likewise. `credit` has the tokens' mean log-probability, `logprob`, where the agent
+        gave them. `system` is there only where a turn shows one, `level` only where the episode began on a given one,
+        `cluster` only where other levels share its content (an image or a document). Of agents behind an API turns have
+        `raw`, their provider's reply; `stop_detail`, where a limit of the model ended the response; `summary`, where
+        one was made before the turn; and the first has `request`. Only lenient episodes have `reading`; in them, turns
+        without an action have `unread`, which explains why none could be read, and `expects_observation` is true where
+        the format has an `<observation>`.
     """
     records = [_turn_record(turn, said, save_image) for turn, said in zip(trajectory.turns, notes, strict=True)]
     return {
@@ -462,8 +472,7 @@ def _turn_record(turn: Turn, said: TurnNotes, save_image: Callable[[npt.NDArray[
         "sections": info.get("sections") or {},
         "actions": info.get("actions") or (),
         "reward": turn.reward,
-        "reward_terms": turn.reward_terms,
-        "shaping": said.shaping,
+        "reward_terms": (*turn.reward_terms, *said.judge_terms),
         "scores": said.scores,
         "credit": {**_mean_logprob(turn), **said.credit},
         "state": turn.state,
@@ -485,6 +494,30 @@ def _turn_record(turn: Turn, said: TurnNotes, save_image: Callable[[npt.NDArray[
         **{name: value for name in OF_PROVIDER if (value := getattr(turn, name))},
         **({"unread": info["unread"]} if _is_lenient(turn) and info.get("unread") else {}),
     }
+
+
+def recorded_terms(turn: Mapping[str, Any]) -> tuple[PaidTerm, ...]:
+    """Returns all reward terms of a recorded turn: the world's, then judges', then an episode reward's."""
+    terms = turn.get("reward_terms", ())
+    if isinstance(terms, Mapping):
+        return _terms_by_name(terms, turn.get("shaping") or {})
+    return tuple(PaidTerm(**{**term, "value": _number(term["value"])}) for term in terms)
+
+
+def _terms_by_name(rewards: Mapping[str, Any], shaping: Mapping[str, Any]) -> tuple[PaidTerm, ...]:
+    """Returns the terms of early records: values by name, judges' terms apart, neither sources nor weights."""
+    sources = {name: f"episode:{name.partition('/')[0]}" if "/" in name else "judge" for name in shaping}
+    return (
+        *world_terms({name: _number(value) for name, value in rewards.items()}),
+        *(
+            PaidTerm(name=name, value=_number(shaping[name]), source=source, weight=None)
+            for name, source in sources.items()
+        ),
+    )
+
+
+def _number(recorded: float | None) -> float:
+    return math.nan if recorded is None else float(recorded)  # JSON has no NaN
 
 
 def episode_keys(episodes: Iterable[Mapping[str, Any]]) -> list[tuple[str, int, int]]:

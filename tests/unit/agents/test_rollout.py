@@ -64,7 +64,7 @@ def test_a_turn_holds_the_state_that_was_seen_and_the_reward_of_what_was_done():
     moved = first.info["state"]["player_position"][1] - first.state["player_position"][1]
     assert moved == 1
     for turn in trajectory.turns:
-        assert sum(turn.reward_terms.values()) == turn.reward
+        assert sum(term.value for term in turn.reward_terms) == turn.reward
     assert not np.array_equal(first.observation["image"], second.observation["image"])
     assert trajectory.final_observation["text"].endswith("The episode is over.")
 

@@ -30,7 +30,6 @@ def episode(
             response_text=response,
             stop_reason="stop",
             reward=0.0,
-            reward_terms={},
             terminated=number == len(infos) - 1,
             truncated=False,
             info=info,

@@ -17,7 +17,6 @@ def turn(said: str, *, seen: dict[str, str] | None = None, format_correct: bool 
         response_text=f"<think>{said}</think><answer>Ahead</answer>",
         stop_reason="stop",
         reward=0.0,
-        reward_terms={},
         terminated=False,
         truncated=False,
         info={"format_correct": format_correct, "sections": {"think": said} if format_correct else {}},

@@ -9,6 +9,7 @@ from judges.scores import JudgeScore
 from judges.turn_rewards import RepetitionTerm, exact_judge, grounding_reward, worldmodeling_reward
 from tests.unit.judges.awaited import shape
 from tests.unit.judges.episodes import lake, with_state
+from vlm_envs.trajectory import PaidTerm, world_terms
 
 OBSERVED = "the target is at the same row and to the right of the player."
 FORESEEN = "the target is below and to the right of the player."
@@ -23,6 +24,19 @@ def test_observation_meets_the_state_and_prediction_the_next_state():
     # Exchanged texts have one axis of two wrong, which cancels the right one; silence on holes is right, 0.3.
     ((shaped,),) = shape([lake(FORESEEN, OBSERVED)], TERMS)
     assert shaped.rewards == pytest.approx({"grounding": 0.5 * 0.3, "worldmodeling": 0.5 * 0.3})
+
+
+def test_judges_append_their_terms_to_those_of_the_world():
+    world = world_terms({"step": -0.25, "format": 0.5})
+    episode = replace(LAKE, turns=(replace(LAKE.turns[0], reward=0.25, reward_terms=world),))
+    ((shaped,),) = shape([episode], (grounding_reward(weight=2.0), RepetitionTerm()))
+    assert shaped.terms == (
+        *(PaidTerm(name="step", value=-0.25, source="env"), PaidTerm(name="format", value=0.5, source="format")),
+        PaidTerm(name="grounding", value=2.0, source="judge:exact", weight=2.0),
+        PaidTerm(name="repetition", value=0.0, source="judge:exact"),
+    )
+    assert shaped.total == sum(term.value for term in shaped.terms) == 2.25
+    assert (shaped.turn.reward, shaped.turn.reward_terms) == (0.25, world)
 
 
 def test_weights_scale_the_score():

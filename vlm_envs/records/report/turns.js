@@ -207,9 +207,7 @@ function resultView(turn, isQuestion) {
   const result = make("div", "result");
   const text = outcomeText(turn, isQuestion);
   if (text) result.append(make("p", "note", text));
-  result.append(chip("reward", turn.reward, "total"));
-  for (const [name, value] of Object.entries(turn.reward_terms || {})) result.append(chip(name, value, "term"));
-  for (const [name, value] of Object.entries(turn.shaping || {})) result.append(chip(name, value, "shaping"));
+  result.append(rewardView(turn));
   // What is no reward stands in a line of its own, without the colors of rewards
   const measures = make("div", "measures");
   const credit = turn.credit || {};
@@ -222,6 +220,37 @@ function resultView(turn, isQuestion) {
   for (const [name, value] of Object.entries(turn.usage || {})) if (value) measures.append(chip(name, value, "usage", short));
   result.append(measures);
   return result;
+}
+
+// All terms of a turn's reward, with their sum. A value that was not a finite number is null, and so is the sum then.
+function rewardView(turn) {
+  const terms = turn.reward_terms ?? []; // until the episode is loaded
+  const isJudged = terms.some((term) => !["env", "format"].includes(term.source));
+  const table = make("table", "terms");
+  table.append(make("thead"), make("tbody"), make("tfoot"));
+  if (terms.length) {
+    const head = make("tr");
+    for (const title of ["reward term", "source", "weight", "value"]) head.append(make("th", "", title));
+    table.tHead.append(head);
+  }
+  for (const term of terms) {
+    const weight = term.weight === null ? "" : short(term.weight);
+    table.tBodies[0].append(rewardRow([term.name.replaceAll("_", " "), term.source, weight], term.value));
+  }
+  table.tFoot.append(rewardRow([isJudged ? "environment reward" : "reward", "", ""], turn.reward));
+  if (isJudged) {
+    const isKnown = terms.every((term) => term.value !== null);
+    const total = isKnown ? terms.reduce((sum, term) => sum + term.value, 0) : null;
+    table.tFoot.append(rewardRow(["total reward", "", ""], total));
+  }
+  return table;
+}
+
+function rewardRow(cells, value) {
+  const row = make("tr");
+  for (const cell of cells) row.append(breakable("td", "", cell));
+  row.append(make("td", value > 0 ? "plus" : value < 0 ? "minus" : "", signed(value)));
+  return row;
 }
 
 function finalView(final, question, numShown) {

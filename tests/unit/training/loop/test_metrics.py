@@ -14,6 +14,7 @@ from tests.unit.training.batches import text_batch
 from training.algorithms.algorithm import Credit, ModelOutputs
 from training.loop.metrics import mean_scores, turn_credit, turn_notes
 from training.rewards.turn_scores import ScoredTrajectory
+from vlm_envs.trajectory import PaidTerm
 
 
 def scored(*turns: ScoredTurn) -> ScoredTrajectory:
@@ -27,7 +28,7 @@ def shaped(observation: float | None = None, *, available: bool = True) -> Score
         turn=episode([""], [{}]).turns[0],
         env_id="VLM/FrozenLake-v0",
         scores={} if available and observation is None else {"observation": score},
-        rewards={"grounding": 0.5 * (observation or 0.0)},
+        judge_terms=(PaidTerm(name="grounding", value=0.5 * (observation or 0.0), source="judge:exact", weight=0.5),),
     )
 
 
@@ -66,6 +67,7 @@ def test_credit_is_told_turn_by_turn():
     }
     notes = turn_notes(scored(shaped(observation=1.0), shaped()), first)
     assert notes[0].credit["value"] == 10.0 and notes[0].scores == {"observation": 1.0}
+    assert [(term.name, term.value) for term in notes[0].judge_terms] == [("grounding", 0.5)]
 
 
 def test_a_masked_turn_has_no_credit():

@@ -22,6 +22,7 @@ from training.loop.evaluation import EvaluationResult
 from training.loop.metrics import mean_metrics, rollout_metrics
 from training.rewards.turn_scores import ScoredTrajectory
 from training.update.learner import Learner
+from vlm_envs.trajectory import PaidTerm
 
 BAD = [float("inf"), -float("inf"), float("nan"), 3e38]
 """The last is finite, but its sum with itself is not."""
@@ -103,12 +104,15 @@ def test_it_is_counted_and_is_in_no_mean_of_rewards(tiny):
     from agents.hf.hf_agent import HFAgent
 
     trajectories = play(HFAgent(model=tiny[0], encoder=tiny[1], seed=1), range(3), max_turns=(1,))
-    scored = [
-        ScoredTrajectory(
-            trajectory=each, turns=(ScoredTurn(turn=each.turns[0], env_id=each.env_id, rewards={"judge": value}),)
+    turns = [
+        ScoredTurn(
+            turn=each.turns[0],
+            env_id=each.env_id,
+            judge_terms=(PaidTerm(name="judge", value=value, source="judge:exact"),),
         )
         for each, value in zip(trajectories, (1.0, 1.0, float("nan")), strict=True)
     ]
+    scored = [ScoredTrajectory(trajectory=each, turns=(turn,)) for each, turn in zip(trajectories, turns, strict=True)]
     batch = make_batch(trajectories, [each.turn_rewards for each in scored], tiny[1])
     metrics = rollout_metrics(scored, batch, rollout_s=1.0)
     assert metrics["nonfinite_rewards"] == 1.0 and metrics["untrainable_rows"] == pytest.approx(1 / 3)

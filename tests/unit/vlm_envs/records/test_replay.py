@@ -57,6 +57,17 @@ def test_without_counts_an_episode_replays_to_the_bit_too(tmp_path):
     assert replay(record, make(FROZEN_LAKE).unwrapped, reader.image) is None
 
 
+def test_an_episode_whose_terms_were_recorded_by_name_replays_to_the_bit(episode, lake):
+    record, reader = episode
+    turns = [
+        {**turn, "reward_terms": {term["name"]: term["value"] for term in turn["reward_terms"]}, "shaping": {"x": 1.0}}
+        for turn in record["turns"]
+    ]
+    assert replay({**record, "turns": turns}, lake, reader.image) is None
+    turns[-1]["reward_terms"]["success"] += 1.0
+    assert "reward_terms" in str(replay({**record, "turns": turns}, lake, reader.image))
+
+
 def test_turns_that_are_played_again_know_what_there_was_to_be_seen(episode, lake):
     played = play_again(episode[0], lake)
     assert [turn.seen_sections for turn in played.turns] == [{"observation": turn.state_text} for turn in played.turns]
@@ -86,7 +97,7 @@ def leaves(value, path=()):
 
 OF_NO_WORLD = {
     *("env_id", "world", "policy_version"),
-    *("stop_reason", "credit", "scores", "shaping", "thoughts", "usage", "model", "agent_error"),
+    *("stop_reason", "credit", "scores", "thoughts", "usage", "model", "agent_error"),
 }
 
 

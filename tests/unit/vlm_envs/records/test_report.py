@@ -21,7 +21,7 @@ from vlm_envs.records.report_panels import (
 from vlm_envs.records.run_data import RunReader, RunWriter, TurnNotes, start_of, training_label
 from vlm_envs.registration import make
 from vlm_envs.statistics.success_rates import evaluated_rate, wilson_interval
-from vlm_envs.trajectory import Trajectory, Turn
+from vlm_envs.trajectory import PaidTerm, Trajectory, Turn, world_terms
 
 ENV_ID = "VLM/FrozenLake-v0"
 HOSTILE = '</script><img src=x onerror="alert(1)"><!-- &amp; \ud800 \u2028'
@@ -43,7 +43,7 @@ def play(seed, *, mistake_rate=0.0, rewrite=str, reading="strict"):
                 response_text=response,
                 stop_reason="stop",
                 reward=reward,
-                reward_terms=info["reward_terms"],
+                reward_terms=world_terms(info["reward_terms"]),
                 terminated=terminated,
                 truncated=truncated,
                 info=info,
@@ -63,9 +63,11 @@ def play(seed, *, mistake_rate=0.0, rewrite=str, reading="strict"):
 
 def write_evaluation(writer, label, iteration, episodes, **more):
     num_successes = sum(each.success for each in episodes)
-    notes = [
-        [TurnNotes(shaping={"grounding": 0.5, "worldmodeling": math.nan}) for _ in each.turns] for each in episodes
-    ]
+    judge_terms = tuple(
+        PaidTerm(name=name, value=value, source="judge:exact", weight=0.5)
+        for name, value in {"grounding": 0.5, "worldmodeling": math.nan}.items()
+    )
+    notes = [[TurnNotes(judge_terms=judge_terms) for _ in each.turns] for each in episodes]
     writer.trajectories(label, episodes, notes)
     writer.evaluation(
         {

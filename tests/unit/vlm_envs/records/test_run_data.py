@@ -8,8 +8,16 @@ import pytest
 from PIL import Image
 
 from vlm_envs.records.json_lines import BrokenRunDataError, MissingRunDataError, RunExistsError, to_json
-from vlm_envs.records.run_data import RunReader, RunWriter, TurnNotes, episode_keys, slug, training_label
-from vlm_envs.trajectory import Trajectory, Turn
+from vlm_envs.records.run_data import (
+    RunReader,
+    RunWriter,
+    TurnNotes,
+    episode_keys,
+    recorded_terms,
+    slug,
+    training_label,
+)
+from vlm_envs.trajectory import PaidTerm, Trajectory, Turn, world_terms
 
 RED = np.full((4, 6, 3), (200, 30, 30), np.uint8)
 BLUE = np.full((4, 6, 3), (30, 30, 200), np.uint8)
@@ -21,7 +29,7 @@ def turn(text: str = "look", response: str = "<answer>Up</answer>", **changes: o
         "response_text": response,
         "stop_reason": "stop",
         "reward": 0.4,
-        "reward_terms": {"step": -0.1, "format": 0.5},
+        "reward_terms": world_terms({"step": -0.1, "format": 0.5}),
         "terminated": False,
         "truncated": False,
         "state": {"player_position": (0, 1)},
@@ -69,7 +77,8 @@ def test_lines_come_back_in_order_and_numbers_that_are_not_finite_become_null(wr
 
 
 def test_an_episode_keeps_what_was_seen_said_and_true(writer):
-    writer.trajectories("Iteration 20", [trajectory()], [[TurnNotes(shaping={"grounding": 0.5}), TurnNotes()]])
+    judged = PaidTerm(name="grounding", value=0.25, source="judge:exact", weight=0.5)
+    writer.trajectories("Iteration 20", [trajectory()], [[TurnNotes(judge_terms=(judged,)), TurnNotes()]])
     [episode] = RunReader(writer.directory).trajectories("Iteration 20")
     first, second = episode["turns"]
     assert (episode["seed"], episode["policy_version"], episode["success"]) == (7, 3, False)
@@ -77,9 +86,25 @@ def test_an_episode_keeps_what_was_seen_said_and_true(writer):
     assert first["state"] == {"player_position": [0, 1]}
     assert first["state_text"] == "{player_position: (0, 1)}"
     assert first["state_text_after"] == "{player_position: (1, 1)}"
-    assert first["shaping"] == {"grounding": 0.5}
+    assert recorded_terms(first) == (*turn().reward_terms, judged)
+    assert recorded_terms(second) == turn().reward_terms
     assert (first["actions"], first["optimal_actions_left"]) == (["Up"], 2)
     assert first["images"] == second["images"] != episode["final"]["images"]
+
+
+def test_terms_recorded_by_name_are_read_with_the_sources_their_names_tell():
+    old = {
+        "reward_terms": {"step": -0.1, "format": None},
+        "shaping": {"grounding": 0.5, "ivgr/answer": 1.5},
+    }
+    step, form, grounding, answer = recorded_terms(old)
+    assert (step, form.source) == (PaidTerm(name="step", value=-0.1, source="env"), "format")
+    assert math.isnan(form.value), "a value that was not finite"
+    assert grounding == PaidTerm(name="grounding", value=0.5, source="judge", weight=None)
+    assert answer == PaidTerm(name="ivgr/answer", value=1.5, source="episode:ivgr", weight=None)
+    [unpaid] = recorded_terms({"reward_terms": {}, "shaping": {"grounding": 0.5}})
+    assert unpaid == grounding
+    assert recorded_terms({"text": "over", "images": []}) == ()
 
 
 def test_the_first_state_is_kept_in_the_words_of_every_representation(writer):

@@ -174,8 +174,11 @@ def test_a_turn_shows_prompt_thoughts_response_reward_regret_and_usage(opened, b
     told = turn.inner_text()
     assert "Sokoban" in told and "thoughts" in told and "reward" in told
     assert turn.locator(".measures .chip", has_text="prompt tokens").locator("b").inner_text() == "800"
-    assert "reward" in turn.locator(".result > .chip").first.inner_text(), "rewards stand apart from other numbers"
-    assert turn.locator(".result > .chip", has_text="tokens").count() == 0
+    terms = {term["name"].replace("_", " "): term["source"] for term in first["turns"][0]["reward_terms"]}
+    rows = turn.locator(".terms tbody tr").all()
+    assert {row.locator("td").nth(0).inner_text(): row.locator("td").nth(1).inner_text() for row in rows} == terms
+    assert turn.locator(".terms tfoot tr").count() == 1, "without a judge the environment's reward is the total"
+    assert turn.locator(".terms", has_text="tokens").count() == 0, "rewards stand apart from other numbers"
     acted = first["turns"][0]["actions"] and first["turns"][0]["optimal_actions_left"] is not None
     assert turn.locator(".regret").count() == bool(acted)
     assert turn.locator("img").evaluate("image => image.naturalWidth") > 0
