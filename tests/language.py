@@ -18,11 +18,15 @@ PER_UNITS = "bytes|seconds|minutes|tokens|pixels|turns|actions|calls|requests|im
 PER_WHAT = "row|side|turn|second|minute|hour|episode|step|token|page|image|call|worker|process|group|device|world|line"
 
 PATTERNS = {
-    "relative clause without an antecedent": r"(?:^|(?<=[.;:!])\s+)(?:Who(?:ever)?|What(?:ever)?|Whichever)\b(?![^.]*\?)",
+    "relative clause without an antecedent": (
+        r"(?:^|(?<=[.;:!])\s+)(?:Who(?:ever)?|What(?:ever)?|Whichever)\b(?![^.]*\?)"
+    ),
     "what as a noun": r"\bwhether what\b|\bof what\b|\b(?:from|by|with|for|to) what (?:is|was|has|it)\b",
     "go on for resume or continue": r"\b(?:go|goes|going|gone|went) on\b",
     "tell or say for report": r"\b(?:told|tells?|telling|says)\b",
-    "archaic word": r"\b(?:besides|anew|likewise|hitherto|thereof|whence|one behind (?:the |an)other|lest|upon|heed(?:s|ed)?|whosoever)\b",
+    "archaic word": (
+        r"\b(?:besides|anew|likewise|hitherto|thereof|whence|one behind (?:the |an)other|lest|upon|heed(?:s|ed)?)\b"
+    ),
     "beside for next to or in addition to": r"\bbeside\b",
     "as of": r"\bas of\b",
     "but for": r"\bbut for\b",

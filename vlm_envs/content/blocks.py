@@ -55,7 +55,7 @@ class LoneBlock:
     @property
     def middle(self) -> Point[OriginalPixels]:
         """Middle of the block."""
-        x, y = (place * self.cell_px + self.cell_px // 2 for place in (self.column, self.row))
+        x, y = (cell * self.cell_px + self.cell_px // 2 for cell in (self.column, self.row))
         return Point(x, y, self.space)
 
     @property
@@ -187,7 +187,7 @@ class BlockSource:
     def _said(self, seed: int, num_blocks: int) -> int:
         """Returns what is said of the blocks of a seed."""
         truth = _truth(self.asks, num_blocks)
-        others = [each for each in _sayable(self.asks, num_blocks) if each != truth]
+        others = [answer for answer in _sayable(self.asks, num_blocks) if answer != truth]
         rng = np.random.default_rng([seed, 1])
         return others[rng.integers(len(others))] if others and rng.random() < self.mistake_rate else truth
 

@@ -63,7 +63,7 @@ class _Slide:
         return (along, self.across) if self.way in ("left", "right") else (self.across, along)
 
     def box(self, frame: int, space: OriginalPixels) -> Box[OriginalPixels]:
-        left, top = (place * CELL_PX + (CELL_PX - self.side_px) // 2 for place in self.cell(frame))
+        left, top = (cell * CELL_PX + (CELL_PX - self.side_px) // 2 for cell in self.cell(frame))
         return Box(left, top, left + self.side_px, top + self.side_px, space)
 
     def quarter(self, frame: int) -> str:

@@ -361,7 +361,7 @@ class QAView(View[QAState]):
             "answer_kind": key.kind,
             "answers": list(key.answers),
             "options": list(key.options),
-            "evidence": [{"label": each.label, "box": list(box)} for each, box in evidence],
+            "evidence": [{"label": item.label, "box": list(box)} for item, box in evidence],
             "evidence_pages": list(sample.evidence_pages),
             "shown_size": None if shown_as is None else [shown_as.width, shown_as.height],
             "calls": [{"name": call.name, "succeeded": call.succeeded} for call in state.calls],

@@ -81,7 +81,7 @@ class Sample:
         Two data sets may show and ask the same and differ in nothing but this. Boxes count in pixels of the original,
         so that a sample is the same whatever size a world shows it in.
         """
-        boxes = [(each.label, each.box.x1, each.box.y1, each.box.x2, each.box.y2, each.image) for each in self.evidence]
+        boxes = [(item.label, item.box.x1, item.box.y1, item.box.x2, item.box.y2, item.image) for item in self.evidence]
         key = self.key
         tolerance = () if key.tolerance is None else (key.tolerance,)
         truth = (key.kind, key.answers, key.options, boxes, self.evidence_pages, *tolerance)

@@ -124,10 +124,10 @@ def written_evidence(sample: Sample, space: Space | None) -> tuple[tuple[Evidenc
     """
     if space is None:
         return ()
-    converted = [(each, convert(each.box, space)) for each in sample.evidence if each.image == 0 and each.has_box]
+    converted = [(item, convert(item.box, space)) for item in sample.evidence if item.image == 0 and item.has_box]
     whole = not isinstance(space, Percents)
-    rounded = [(each, box.outward_whole() if whole else box) for each, box in converted]
-    return tuple((each, WrittenBox(box.x1, box.y1, box.x2, box.y2)) for each, box in rounded)
+    rounded = [(item, box.outward_whole() if whole else box) for item, box in converted]
+    return tuple((item, WrittenBox(box.x1, box.y1, box.x2, box.y2)) for item, box in rounded)
 
 
 def write_box(box: WrittenBox) -> str:

@@ -91,9 +91,9 @@ def written_frames(sample: Sample, strategy: Strategy, context: QAContext) -> li
     space = strategy.space(sample, context)
     if space is None:
         return []
-    boxes = ((each, convert(each.box, space)) for each in sample.evidence if each.has_box)
+    boxes = ((item, convert(item.box, space)) for item in sample.evidence if item.has_box)
     return [
-        {"label": each.label, "box": [box.x1, box.y1, box.x2, box.y2], "frame": each.image + 1} for each, box in boxes
+        {"label": item.label, "box": [box.x1, box.y1, box.x2, box.y2], "frame": item.image + 1} for item, box in boxes
     ]
 
 

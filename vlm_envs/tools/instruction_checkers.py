@@ -266,8 +266,8 @@ def _count(what: str, count: int, lower: int, upper: int) -> CheckOutcome:
 def _counts(what: str, counts: Sequence[int], ranges: Sequence[tuple[int, int]]) -> CheckOutcome:
     """Returns whether every paragraph's count is in its range."""
     wrong = [
-        str(place)
-        for place, (count, (lower, upper)) in enumerate(zip(counts, ranges, strict=True), start=1)
+        str(number)
+        for number, (count, (lower, upper)) in enumerate(zip(counts, ranges, strict=True), start=1)
         if not lower <= count <= upper
     ]
     found = f"{what} per paragraph: {listed([str(count) for count in counts]) or 'no paragraphs'}"
@@ -327,7 +327,7 @@ def _each_edge(what: str, units_of: Callable[[str], Sequence[str]], edge: Edge) 
 
     def find(text: str, arguments: EdgeArguments, profile: Profile) -> CheckOutcome:
         units, wanted = units_of(text), arguments.substring
-        wrong = [str(place) for place, unit in enumerate(units, 1) if not _has_edge(edge, unit, wanted, profile)]
+        wrong = [str(number) for number, unit in enumerate(units, 1) if not _has_edge(edge, unit, wanted, profile)]
         return _all_but(wrong, len(units), f"{what} {edge} with {shown(wanted)}")
 
     return find

@@ -226,7 +226,7 @@ def _draw_place(
     rng: Generator, draft: Draft, fits: Callable[[int, int], bool] = lambda row, column: True
 ) -> tuple[int, int, Sentence]:
     """Returns a random sentence that fits, and where it stands."""
-    row, column = pick(rng, [place for place in draft.places if fits(*place)])
+    row, column = pick(rng, [span for span in draft.places if fits(*span)])
     return row, column, draft.paragraphs[row][column]
 
 
@@ -324,7 +324,7 @@ def _change_mentions(rng: Generator, draft: Draft, constraint: Constraint, grows
     def mentions(row: int, column: int) -> bool:
         return keyword in draft.paragraphs[row][column].clause.split()
 
-    if not any(mentions(*place) for place in draft.places):
+    if not any(mentions(*span) for span in draft.places):
         return draft
     row, column, sentence = _draw_place(rng, draft, mentions)
     other = pick(rng, draft.topic.nouns)

@@ -302,7 +302,9 @@ class DocumentShelf:
     def __init__(self, documents: Sequence[Document]) -> None:
         self._documents: Mapping[str, Document] = {document.name: document for document in documents}
         if len(self._documents) < len(documents):
-            raise ConfigError(f"Every document needs a name of its own; got {[known.name for known in documents]}.")
+            raise ConfigError(
+                f"Every document needs a name of its own; got {[document.name for document in documents]}."
+            )
         for name in self._documents:
             if not name.isprintable() or {"<", ">"} & set(name):
                 raise ConfigError(f"A document's name is printable and has no < or >; got {name!r}.")

@@ -54,8 +54,8 @@ class _Store(Generic[ItemT]):
 
     def _found(self, name: str, what: str, kind: ToolErrorKind) -> ItemT:
         """Returns an item; raises `ToolError` of a kind, with the names that exist."""
-        for known, item in self.items:
-            if known == name:
+        for key, item in self.items:
+            if key == name:
                 return item
         names = listed(list(self.names))
         raise ToolError(kind, f"There is no {what} {quoted(name)}. {what.capitalize()}s that exist: {names}.")
@@ -159,7 +159,7 @@ class TextStore(_Store[str]):
             ToolError: `STORE_FULL`.
         """
         _check_new_name(name, self.names)
-        total = sum(len(known) for _, known in self.items) + len(text)
+        total = sum(len(key) for _, key in self.items) + len(text)
         if len(self.items) >= self.max_texts or total > self.max_total_chars:
             raise ToolError(
                 ToolErrorKind.STORE_FULL,

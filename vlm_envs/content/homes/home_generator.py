@@ -254,8 +254,8 @@ class _Furnisher:
             y = self._between(inner.south + _MIDDLE_CM, inner.north - _MIDDLE_CM)
             if self.fits(footprint_of(kind, x, y, turn), room):
                 thing = self.thing(kind, (x, y), turn)
-                for each in (thing, *self._companions(thing, room)):
-                    self.stand(each)
+                for item in (thing, *self._companions(thing, room)):
+                    self.stand(item)
                 return
 
     def _between(self, low: int, high: int) -> int:
@@ -266,7 +266,7 @@ class _Furnisher:
         """Returns the companions of a thing that have room; they may reach under it."""
         placed = []
         colors: dict[str, str] = {}
-        for companion in (each for each in COMPANIONS.get(thing.kind, ()) if each.kind in self.kinds):
+        for companion in (companion for companion in COMPANIONS.get(thing.kind, ()) if companion.kind in self.kinds):
             x, y = relative_to(thing, companion.right_cm, companion.ahead_cm)
             turn = (thing.turn + companion.turn) % 4
             if self.fits(footprint_of(companion.kind, x, y, turn), room):
@@ -279,9 +279,9 @@ class _Furnisher:
         taken: list[Rectangle] = []
         for kind in kinds:
             if kind == "Television":
-                places = [each for each in supports if each.kind == "TVStand"]
+                places = [support for support in supports if support.kind == "TVStand"]
             else:
-                places = [each for each in supports if each.kind != "TVStand"]
+                places = [support for support in supports if support.kind != "TVStand"]
             for _ in range(_NUM_PLACES if places else 0):
                 support = pick(self.rng, places)
                 if self._put_on(kind, support, taken):

@@ -215,7 +215,7 @@ def judging_sample(case: Case, sample_id: str) -> Sample:
     """
     num_candidates = len(case.candidates)
     question = judging_question(case.track, case.request, num_candidates)
-    findings = (_finding(response_name(index), each) for index, each in enumerate(case.candidates))
+    findings = (_finding(response_name(index), candidate) for index, candidate in enumerate(case.candidates))
     return Sample(
         sample_id=sample_id,
         question=question,
@@ -224,7 +224,7 @@ def judging_sample(case: Case, sample_id: str) -> Sample:
         digest=case.digest,
         images=case.images,
         document=case.document,
-        texts=tuple((response_name(index), each.text) for index, each in enumerate(case.candidates)),
+        texts=tuple((response_name(index), candidate.text) for index, candidate in enumerate(case.candidates)),
         evidence=case.evidence,
         evidence_pages=case.evidence_pages,
         facts=" ".join(filter(None, (case.facts, *findings))),

@@ -275,7 +275,9 @@ def llava_critic_row(row: Row) -> JudgedRow | None:
 def _winner(verdict: str) -> int | None:
     """Returns which response a verdict prefers; None when it names none, or both, or denies that one is better."""
     plain = verdict.replace("*", "")
-    if any(_DENIED.search(plain[: found.start()]) for each in (_FIRST, _SECOND) for found in each.finditer(plain)):
+    if any(
+        _DENIED.search(plain[: found.start()]) for pattern in (_FIRST, _SECOND) for found in pattern.finditer(plain)
+    ):
         return None
     first, second = _FIRST.search(plain), _SECOND.search(plain)
     return None if bool(first) == bool(second) else int(second is not None)

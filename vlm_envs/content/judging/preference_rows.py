@@ -188,7 +188,7 @@ class ShownRow(DatasetRow):
         row = self.judged
         images = (picture_of(self.root, row.image, row.where),) if row.image else ()
         document = document_of(self.root, row.document, row.pages, row.where) if row.document else None
-        about = [each.digest for each in (*images, document) if each is not None]
+        about = [item.digest for item in (*images, document) if item is not None]
         digest = hash_of(row.request, *sorted(row.responses), *about)
         shown = sorted(
             range(len(row.responses)), key=lambda place: hash_of(digest, str(place)), reverse=self.is_reversed
@@ -203,7 +203,7 @@ class ShownRow(DatasetRow):
             cluster=row.cluster(images),
             images=images,
             document=document,
-            texts=tuple((response_name(place), row.responses[which]) for place, which in enumerate(shown)),
+            texts=tuple((response_name(position), row.responses[which]) for position, which in enumerate(shown)),
             evidence_pages=row.evidence_pages,
         )
 

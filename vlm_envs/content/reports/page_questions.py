@@ -402,7 +402,7 @@ def _other_line(report: Report, rng: np.random.Generator) -> _Absent | None:
     shown = pick(rng, _pages(report, subjects.RegionYear))
     trade = report.organisation.trade
     line = pick(rng, [line for line in trade.lines if line not in shown.lines])
-    listed = listing([known.lower() for known in shown.lines])
+    listed = listing([line.lower() for line in shown.lines])
     reason = f"The table of the {shown.region} region in {shown.year} lists {listed}, not {line.lower()}."
     return _Absent(replace(shown, lines=(line,), counts=((1, 1, 1, 1),), noted=0), reason, ("count",))
 

@@ -164,7 +164,7 @@ def _alike(
     """Yields the terms at some places with the entries that share them, in order; lines are ordered as in tables."""
     places, alike = tuple(places), defaultdict(list)
     for entry in entries:
-        alike[tuple(entry.fact.terms[place] for place in places)].append(entry)
+        alike[tuple(entry.fact.terms[index] for index in places)].append(entry)
     order = {line.lower(): f"{index:02}" for index, line in enumerate(organisation.trade.lines)}
     yield from sorted(alike.items(), key=lambda item: [order.get(term, term) for term in item[0]])
 

@@ -153,7 +153,7 @@ def table_rows(root: FileRoot, name: str, *, base64_columns: Sequence[str] = ())
     with opened_table(root.opened(name), name) as table:
         for group in range(table.num_row_groups):
             batches = table.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group])
-            for place, fields in enumerate(row for batch in batches for row in batch.to_pylist()):
+            for index, fields in enumerate(row for batch in batches for row in batch.to_pylist()):
                 for column, value in fields.items():
                     content = image_content(value)
                     if isinstance(content, str) and content and column in base64_columns:
@@ -163,7 +163,7 @@ def table_rows(root: FileRoot, name: str, *, base64_columns: Sequence[str] = ())
                             folder=root.folder,
                             name=name,
                             group=group,
-                            place=place,
+                            place=index,
                             column=column,
                             digest=hashlib.blake2b(content, digest_size=16).hexdigest(),
                         )

@@ -288,8 +288,8 @@ def rows_of(
     else:
         values = _numbered(_json_list(root, file, under))
     stem = file.rsplit(".", 1)[0]
-    for number, (place, value) in enumerate(values):
-        where = f"{file}, {place}"
+    for number, (where_in_file, value) in enumerate(values):
+        where = f"{file}, {where_in_file}"
         try:
             yield Row(json_object(value, where), where, number, file, f"{stem}/{number}")
         except BrokenRowError as error:
@@ -405,10 +405,10 @@ def checked_columns(names: Sequence[str], other_names: Mapping[str, str], file: 
 
 def _meant_column(name: str, names: Sequence[str], other_names: Mapping[str, str], *, has_options: bool) -> str | None:
     plain = name.strip().casefold()
-    by_plain = {known.casefold(): known for known in names}
+    by_plain = {option.casefold(): option for option in names}
     if len(plain) == 1:  # x or w alone is no option
         return by_plain.get(plain) if has_options else None
-    close = difflib.get_close_matches(plain, [known for known in by_plain if known != _LABEL], n=1, cutoff=_CLOSE)
+    close = difflib.get_close_matches(plain, [label for label in by_plain if label != _LABEL], n=1, cutoff=_CLOSE)
     return by_plain.get(plain) or other_names.get(plain) or (by_plain[close[0]] if close else None)
 
 

@@ -195,7 +195,7 @@ def _vstar_row(copy: Copy, file: Row) -> PictureRow:
         ),
         category=file.key.split("/")[0],
         images=(stored,),
-        boxes=tuple((name, row.box(place, corners=False)) for name, place in zip(names, places, strict=True)),
+        boxes=tuple((name, row.box(column, corners=False)) for name, column in zip(names, places, strict=True)),
         facts=options[0],
     )
 

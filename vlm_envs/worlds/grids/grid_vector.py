@@ -152,9 +152,9 @@ class DiscreteVector(VectorEnv[Pictures, NDArray[np.integer[Any]], NDArray[Any]]
         """
         if options:
             raise ConfigError(f"Worlds with action_mode='discrete' have no reset options; got {options!r}.")
-        for i, each in enumerate(reset_seeds(seed, self.num_envs)):
-            if each is not None:
-                self._rngs[i] = seeding.np_random(each)[0]
+        for i, env_seed in enumerate(reset_seeds(seed, self.num_envs)):
+            if env_seed is not None:
+                self._rngs[i] = seeding.np_random(env_seed)[0]
         self._start(np.arange(self.num_envs))
         return self._pictures(), _infos(np.zeros(self.num_envs, np.bool_))
 

@@ -260,7 +260,7 @@ class SceneDynamics(Dynamics[SceneState, Action]):
 
     def _sentence(self, rng: np.random.Generator, target_type: str, types: Sequence[str]) -> str:
         patterns, uses = INSTRUCTION_SETS[self.wanted.instruction_set], PHRASES[target_type].uses
-        others = [each for each in types if each != target_type] or ["Door"]
+        others = [other for other in types if other != target_type] or ["Door"]
         return patterns[int(rng.integers(len(patterns)))].format(
             name=words_of(target_type),
             use=uses[int(rng.integers(len(uses)))],
@@ -354,7 +354,7 @@ class SceneDynamics(Dynamics[SceneState, Action]):
 
     def _sees_target(self, state: SceneState) -> bool:
         objects = self.thor.at(state).metadata["objects"]
-        return any(each["objectId"] == state.target_id and each["visible"] for each in objects)
+        return any(item["objectId"] == state.target_id and item["visible"] for item in objects)
 
 
 class SceneView(View[SceneState]):
@@ -375,9 +375,9 @@ class SceneView(View[SceneState]):
     def structured(self, state: SceneState) -> NavigationStateDict:
         """Returns the search as plain data; visible is what AI2-THOR calls visible, within 10 m."""
         seen = [
-            Sighting(each["objectType"], *state.bearing(each["position"]["x"], each["position"]["z"]))
-            for each in self.thor.at(state).metadata["objects"]
-            if each["visible"]
+            Sighting(item["objectType"], *state.bearing(item["position"]["x"], item["position"]["z"]))
+            for item in self.thor.at(state).metadata["objects"]
+            if item["visible"]
         ]
         whole = navigation_text.state_dict(Sighting(state.target_type, *state.target_bearing), seen)
         return navigation_text.shortened(whole, self.max_visible)

@@ -144,8 +144,8 @@ def natural_language(state: Mapping[str, Any]) -> str:
         state["target_obj_type"], state["target_direction_to_player"], state["target_distance_to_player"]
     )
     seen = " ".join(
-        _sentence(each["type"], each["direction_to_player"], each["distance_to_player"])
-        for each in state["visible_objects"]
+        _sentence(item["type"], item["direction_to_player"], item["distance_to_player"])
+        for item in state["visible_objects"]
     )
     return f"{target} visible: {seen or 'nothing.'}"
 

@@ -60,7 +60,7 @@ class PrimitiveSkillDynamics(Dynamics[PrimitiveSkillState, Primitive]):
 
     def __init__(self, *, task: str, engine: EngineHandle, grid_mm: int = 1, num_cubes: int | None = None) -> None:
         self.task = require_choice("task", task, NUM_STAGES)
-        grids = [each for each in GRIDS_MM if task != "align" or each <= _LARGEST_OF_LANES_MM]
+        grids = [grid_mm for grid_mm in GRIDS_MM if task != "align" or grid_mm <= _LARGEST_OF_LANES_MM]
         if require_positive("grid_mm", grid_mm) not in grids:
             raise ConfigError(f"grid_mm of task {task!r} must be one of {', '.join(map(str, grids))}; got {grid_mm}.")
         numbers = skill_levels.NUM_CUBES[task]
@@ -342,14 +342,14 @@ def _stage_reward(stage: int) -> float:
 
 def _nearest(state: PrimitiveSkillState, point: Millimetres, *, without: str | None) -> str:
     """Returns which thing is nearest to a point, seen from above, leaving out the one that is held."""
-    places = {name: place for name, place in skill_state.positions(state).items() if name != without}
+    places = {name: position for name, position in skill_state.positions(state).items() if name != without}
     return min(places, key=lambda name: math.dist(places[name][:2], point[:2]))
 
 
 def _movable_at(state: PrimitiveSkillState, point: Millimetres) -> str | None:
     """Returns the thing at a point that the gripper could take or push, or None."""
     places = skill_state.positions(state)
-    near = {name: math.dist(place, point) for name, place in places.items() if name.endswith(("cube", "handle"))}
+    near = {name: math.dist(position, point) for name, position in places.items() if name.endswith(("cube", "handle"))}
     name = min(near, key=lambda each: near[each])
     return name if near[name] < NEAR_MM else None
 

@@ -176,7 +176,7 @@ class _Paper:
 
     def put_aside(self) -> None:
         """Lets go of the held cube where nothing else is or will be."""
-        others = [place for cube, place in enumerate(self.places) if cube != self.held] + self.taken
+        others = [position for cube, position in enumerate(self.places) if cube != self.held] + self.taken
         x_mm = round(1000 * FRAME_X_M[self.task])
         spots = itertools.product((x + x_mm for x in _SIDE_SPANS[0]), _SIDE_SPANS[1])
         self.place(*_emptiest(spots, others), _HALF_MM)
@@ -261,7 +261,7 @@ def _align(goal: Goal, paper: _Paper) -> None:
             paper.places[goal.cube] = (goal.where, y, z)
             return
         paper.pick(goal.cube)
-    others = [place for cube, place in enumerate(paper.places) if cube != goal.cube]
+    others = [position for cube, position in enumerate(paper.places) if cube != goal.cube]
     paper.place(*_emptiest(((goal.where, y) for y in _SIDE_SPANS[1]), others), _HALF_MM)
 
 
@@ -273,8 +273,8 @@ def _is_blocked(goal: Goal, paper: _Paper) -> bool:
     forwards = 1 if goal.where > x else -1
     ends = sorted((x - forwards * _LANE_BEHIND_MM, goal.where + forwards * _LANE_AHEAD_MM))
     return any(
-        ends[0] < place[0] < ends[1] and abs(place[1] - y) < _LANE_HALF_MM
-        for cube, place in enumerate(paper.places)
+        ends[0] < position[0] < ends[1] and abs(position[1] - y) < _LANE_HALF_MM
+        for cube, position in enumerate(paper.places)
         if cube != goal.cube
     )
 
@@ -285,7 +285,7 @@ def _plan_drawer(state: PrimitiveSkillState, paper: _Paper) -> None:
     assert drawer is not None, "the drawer task has a drawer"
     opened = Drawer(y_mm=drawer.y_mm, open_m=DRAWER_TRAVEL_M)
     shut = Drawer(y_mm=drawer.y_mm, open_m=0.0)
-    paper.taken = [point_mm(each.handle) for each in (drawer, opened)] + [point_mm(opened.inside)]
+    paper.taken = [point_mm(state.handle) for state in (drawer, opened)] + [point_mm(opened.inside)]
     is_open = drawer.open_m >= DRAWER_OPEN_M
     if not is_in_drawer(state, cube):
         if paper.held is not None and not (is_open and paper.held == cube):

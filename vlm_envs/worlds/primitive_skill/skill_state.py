@@ -403,7 +403,7 @@ def positions(state: PrimitiveSkillState) -> dict[str, Millimetres]:
 
 def structured(state: PrimitiveSkillState) -> StateDict:
     """Returns the table as plain data."""
-    fields: StateDict = {f"{_key(name)}_position": place for name, place in positions(state).items()}
+    fields: StateDict = {f"{_key(name)}_position": position for name, position in positions(state).items()}
     fields["held_cube"] = NOTHING_HELD if state.held is None else _key(state.cubes[state.held].name)
     if state.drawer is not None:
         fields["drawer_open_mm"] = round(1000 * state.drawer.open_m)
@@ -412,7 +412,7 @@ def structured(state: PrimitiveSkillState) -> StateDict:
 
 def sentences(state: PrimitiveSkillState) -> str:
     """Returns the table in sentences, such as `the red cube is at (83, -102, 20).` and so on."""
-    parts = [f"the {name} is at {place}." for name, place in positions(state).items()]
+    parts = [f"the {name} is at {position}." for name, position in positions(state).items()]
     if state.drawer is not None:
         parts.append(f"the drawer is open by {round(1000 * state.drawer.open_m)} mm.")
     holds = "is empty" if state.held is None else f"holds the {state.cubes[state.held].name}"
@@ -427,7 +427,7 @@ def describe(state: PrimitiveSkillState, representation: str) -> str:
 
 def hint(state: PrimitiveSkillState) -> str:
     """Returns the unnamed positions, as VAGEN's prompts tell them."""
-    told = ", ".join("({},{},{})".format(*place) for place in positions(state).values())
+    told = ", ".join("({},{},{})".format(*position) for position in positions(state).values())
     opened = "" if state.drawer is None else f"\nDrawer open by: {round(1000 * state.drawer.open_m)} mm"
     return f"Object positions: [{told}]{opened}"
 

@@ -101,8 +101,8 @@ def _read_csv(file: Path) -> Iterator[str]:
 
 def _read_json_lines(file: Path) -> Iterator[str]:
     with file.open("rb") as lines:
-        for place, line in numbered_lines(lines):
-            row = json_object(line, f"data={str(file)!r}, {place}")
+        for position, line in numbered_lines(lines):
+            row = json_object(line, f"data={str(file)!r}, {position}")
             yield str(row[_column(row, file)])
 
 

@@ -27,7 +27,7 @@ _STEP = re.compile(r"[\s>]+")
 
 def why_too_costly(sheet: str, num_elements: int) -> str:
     """Returns why a style sheet is not matched against so many elements, for the model to read, or an empty string."""
-    selectors = [each.strip() for found in _RULE.findall(_COMMENT.sub(" ", sheet)) for each in found.split(",")]
+    selectors = [selector.strip() for found in _RULE.findall(_COMMENT.sub(" ", sheet)) for selector in found.split(",")]
     if len(selectors) * num_elements > MAX_MATCHES:
         return f"its style sheet has {len(selectors)} selectors for {num_elements} elements, which is too many"
     for selector in selectors:

@@ -154,7 +154,7 @@ def transform_of(text: str, viewport: Viewport, origin: str = "") -> Matrix:
     matrix = IDENTITY
     steps = _TRANSFORM.findall(_separated(text)) if text else []
     for name, arguments in steps:
-        matrix = combined(matrix, _step(name, [viewport.size(each) for each in arguments.strip().split(" ")]))
+        matrix = combined(matrix, _step(name, [viewport.size(length) for length in arguments.strip().split(" ")]))
     if not (steps and origin):
         return matrix
     x, y = _origin(origin, viewport)

@@ -108,7 +108,9 @@ def _matches(markup: str) -> list[tuple[Declarations, Declarations]] | None:
         for rule in tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True):
             if rule.type == "qualified-rule":
                 _add(rule, matchers, tinycss2, cssselect2)
-    wrapped = {each.etree_element: each for each in cssselect2.ElementWrapper.from_xml_root(root).iter_subtree()}
+    wrapped = {
+        element.etree_element: element for element in cssselect2.ElementWrapper.from_xml_root(root).iter_subtree()
+    }
     found = []
     for element in root.iter():
         normal, important = (
@@ -121,11 +123,11 @@ def _matches(markup: str) -> list[tuple[Declarations, Declarations]] | None:
 def _add(rule: Any, matchers: tuple[Any, Any], tinycss2: Any, cssselect2: Any) -> None:
     """Adds a rule to the matcher of normal and to that of important declarations."""
     declarations: tuple[Declarations, Declarations] = ([], [])
-    for each in tinycss2.parse_blocks_contents(rule.content):
-        if each.type != "declaration" or each.name.startswith("-"):
+    for declaration in tinycss2.parse_blocks_contents(rule.content):
+        if declaration.type != "declaration" or declaration.name.startswith("-"):
             continue
-        if (value := css_text(each.value)) is not None:
-            declarations[each.important].append((each.lower_name, value.strip()))
+        if (value := css_text(declaration.value)) is not None:
+            declarations[declaration.important].append((declaration.lower_name, value.strip()))
     try:
         selectors = cssselect2.compile_selector_list(rule.prelude)
     except cssselect2.SelectorError:
