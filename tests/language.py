@@ -23,7 +23,7 @@ PATTERNS = {
     ),
     "what as a noun": r"\bwhether what\b|\bof what\b|\b(?:from|by|with|for|to) what (?:is|was|has|it)\b",
     "go on for resume or continue": r"\b(?:go|goes|going|gone|went) on\b",
-    "tell or say for report": r"\b(?:told|tells?|telling|says)\b",
+    "tell or say for report": r"\b(?<!hard to )(?:told|tells?|telling|says)\b(?! apart)",
     "archaic word": (
         r"\b(?:besides|anew|likewise|hitherto|thereof|whence|one behind (?:the |an)other|lest|upon|heed(?:s|ed)?)\b"
     ),
@@ -31,7 +31,7 @@ PATTERNS = {
     "as of": r"\bas of\b",
     "but for": r"\bbut for\b",
     "dummy person": r"\b(?:nobody|whoever|whomever|somebody)\b",
-    "none for invalid": r"\b(?:is|are|was|were) none(?: of| but|[.,;:)]|$)",
+    "none for invalid": r"\b(?<!there )(?:is|are|was|were) (?-i:none)(?: of| but|[.,;:)]|$)",
     "come to": r"\b(?:comes?|came|coming) to\b",
     "so many": r"\b(?:of|in|every) so (?:many|much)\b",
     "can be had": r"\b(?:be|been|is|was|are) had\b",
@@ -54,7 +54,9 @@ PATTERNS = {
 LOOP_NAMES = {"each", "place", "known", "told"}
 """Loop variables that do not say what they hold."""
 
-MESSAGE_CALLS = re.compile(r"require\w*|warn(?:ing)?|error|fail|print|add_argument|add_parser|ArgumentParser|\w*Error")
+MESSAGE_CALLS = re.compile(
+    r"require\w*|fault|broken|warn(?:ing)?|error|fail|print|add_argument|add_parser|ArgumentParser|\w*Error"
+)
 
 ALLOWED: dict[tuple[str, str], str] = {}
 """Findings that stay: (file, phrase) and the reason."""
@@ -91,7 +93,7 @@ def findings(path: Path) -> list[Finding]:
 def _in_texts(path: str, texts: list[tuple[int, str]]) -> Iterator[Finding]:
     for line, text in texts:
         prose = _QUOTED.sub(lambda match: "`" + "\n" * match[0].count("\n") + "`", text)
-        prose = _ARGUMENT.sub(lambda match: match[0][:-2] + ". ", prose)
+        prose = _ARGUMENT.sub(lambda match: re.sub(r"\S+ ", ". ", match[0]), prose)
         for name, pattern in _PATTERNS.items():
             for match in pattern.finditer(prose):
                 yield Finding(
@@ -135,16 +137,21 @@ def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.value.lineno, node.value.value
-        elif isinstance(node, ast.Raise) and node.exc is not None:
+        elif isinstance(node, ast.Raise) and node.exc is not None and not _is_observation(node.exc):
             yield from _texts_below(node.exc, seen)
         elif isinstance(node, ast.Call):
             function = node.func
             called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-            if MESSAGE_CALLS.fullmatch(called):
+            if MESSAGE_CALLS.fullmatch(called) and not _is_observation(node):
                 yield from _texts_below(node, seen)
             for keyword in node.keywords:
                 if keyword.arg in ("help", "description", "epilog"):
                     yield from _texts_below(keyword.value, seen)
+
+
+def _is_observation(node: ast.AST) -> bool:
+    """Returns whether a node makes an error that tools report to the model, whose text is part of a world."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ToolError"
 
 
 def _texts_below(node: ast.AST, seen: set[ast.AST]) -> Iterator[tuple[int, str]]:
