@@ -1,6 +1,6 @@
-"""Tile art of grid worlds, and images laid out of tiles.
+"""Tile art of grid worlds, and images composed of tiles.
 
-A tile set is drawn once per size and kept; an image is then one lookup of pixels per cell.
+A tile set is drawn once per size and cached; an image then takes one pixel lookup per cell.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _ART: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_te
 _COLORS, _PARTS = _ART["colors"], _ART["parts"]
 
 TILE_SETS: dict[str, dict[str, list[list[Any]]]] = {world: _ART[world] for world in ("sokoban", "frozen_lake")}
-"""For each world, the shapes of each level symbol: name of a method of `Canvas`, color, and the other arguments."""
+"""Shapes of each level symbol, by world: name of a method of `Canvas`, color, and the other arguments."""
 
 _SUPERSAMPLING = 4
 
 
 class Canvas:
-    """One cell to draw on; coordinates and lengths are in cells, (0, 0) is the top left.
+    """A canvas for one cell; coordinates and lengths are in cells, (0, 0) is the top left.
 
-    Shapes are drawn four times larger and scaled down, because Pillow's own lines are jagged.
+    Shapes are drawn at four times the size and scaled down, because Pillow does not antialias.
 
     Args:
         cell_px: Side of the finished image in pixels.
@@ -41,7 +41,7 @@ class Canvas:
         self._draw = ImageDraw.Draw(self._image)
 
     def draw(self, shapes: list[list[Any]], down: float = 0.0) -> None:
-        """Draws shapes, moved down."""
+        """Draws shapes with a vertical offset."""
         for name, fill, *arguments in shapes:
             if name == "part":
                 self.draw(_PARTS[fill], down + arguments[0])
@@ -69,7 +69,7 @@ class Canvas:
         self._draw.polygon(self._points(down, coordinates), fill)
 
     def line(self, fill: str, down: float, width: float, *coordinates: float) -> None:
-        """Draws a line through points with round ends and joints; x and y alternate."""
+        """Draws a line through points, with round ends and joints; x and y alternate."""
         self._draw.line(self._points(down, coordinates), fill, self._width(width), joint="curve")
         for x, y in (coordinates[:2], coordinates[-2:]):
             self.ellipse(fill, down, x, y, width / 2)
@@ -101,11 +101,11 @@ class Canvas:
 
 
 MIN_CELL_PX, MAX_CELL_PX = 8, 256
-"""Below this the figures can no longer be told apart."""
+"""Smaller figures would be indistinguishable."""
 
 
 class TileSet:
-    """The finished tiles of one world at one size.
+    """The rendered tiles of one world at one size.
 
     Args:
         world: `"sokoban"` or `"frozen_lake"`.
@@ -119,23 +119,23 @@ class TileSet:
         self._table = bytes(self.codes.get(chr(code), 0) for code in range(256))
         pixels = np.stack([_drawn(shapes, cell_px) for shapes in drawings.values()])
         self._row_numbers = np.arange(cell_px)[:, None]
-        # One item for each row of pixels of a tile: a picture is then copied once, in pieces as long as may be
+        # One item per pixel row of a tile, so that an image is copied in the largest possible chunks
         self._pixel_rows = pixels.reshape(len(drawings) * cell_px, -1).view(f"V{3 * cell_px}")[:, 0]
 
     def read(self, level: str) -> NDArray[np.uint8]:
-        """Returns the codes of a level's symbols, uint8[num_rows, num_cols]."""
+        """Returns the codes of the symbols in a level text, uint8[num_rows, num_cols]."""
         text = f"{level}\n"
         codes = np.frombuffer(text.encode().translate(self._table), np.uint8)
         return codes.reshape(-1, text.index("\n") + 1)[:, :-1]
 
     def picture(self, codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Returns the picture of one grid, or of many equally large ones.
+        """Renders one grid, or many grids of equal size.
 
         Args:
             codes: uint8[..., num_rows, num_cols], the entry of `self.codes` for each cell.
 
         Returns:
-            uint8[..., num_rows * cell_px, num_cols * cell_px, 3], a fresh array.
+            uint8[..., num_rows * cell_px, num_cols * cell_px, 3], a new array.
         """
         *batch, num_rows, num_cols = codes.shape
         rows = codes[..., :, None, :] * np.intp(self.cell_px) + self._row_numbers
@@ -151,5 +151,5 @@ def _drawn(shapes: list[list[Any]], cell_px: int) -> NDArray[np.uint8]:
 
 @lru_cache(maxsize=32, typed=True)
 def tile_set(world: str, cell_px: int) -> TileSet:
-    """Returns the tiles of a world at a size, drawn at the first call."""
+    """Returns the tiles of a world at a size; cached."""
     return TileSet(world, cell_px)

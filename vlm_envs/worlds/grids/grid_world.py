@@ -23,7 +23,7 @@ ACTION_NAMES = tuple(direction.title for direction in Direction)
 
 
 def parse_direction(text: str) -> int | None:
-    """Returns the action a name stands for, whatever its case, or None."""
+    """Returns the action with a name, ignoring case, or None."""
     name = text.capitalize()
     return ACTION_NAMES.index(name) if name in ACTION_NAMES else None
 
@@ -32,7 +32,7 @@ STEP_PENALTY = -0.1
 
 
 class GridTask(Task[GridStateT, int], ABC):
-    """A task whose actions are Up, Down, Left and Right."""
+    """A task with the actions Up, Down, Left, and Right."""
 
     action_names = ACTION_NAMES
     grammar = ActionGrammar(parse=parse_direction, separator=",", expected="one of " + ", ".join(ACTION_NAMES))
@@ -42,16 +42,16 @@ class GridTask(Task[GridStateT, int], ABC):
         return Direction(action).title
 
     def noop_terms(self) -> dict[str, float]:
-        """Returns one step's penalty: doing nothing is never free."""
+        """Returns one step penalty, so that doing nothing is never free."""
         return {"step": STEP_PENALTY}
 
     def explain(self, action: int, next_state: GridStateT) -> str:
-        """Returns the move and where it leads."""
+        """Returns the move and the resulting position."""
         return f"{self.write_action(action)} to {next_state.player}"
 
 
 def representation_help(*, natural_language: str, symbols: str, structured: str) -> Mapping[str, str]:
-    """Returns one sentence per representation on how to write states, from a world's own examples."""
+    """Returns one sentence per representation on how to write states, with a world's own examples."""
     return {
         "natural_language": f"Describe states by how things lie to each other, such as: {natural_language}",
         "symbolic": f"Write states as rows of symbols: {symbols}.",
@@ -60,29 +60,29 @@ def representation_help(*, natural_language: str, symbols: str, structured: str)
 
 
 class GridView(View[GridStateT]):
-    """Pictures and texts of levels.
+    """Images and texts of levels.
 
     Args:
         cell_px: Side of one cell in pixels; 8 to 256.
 
     Attributes:
-        tiles_of: The world whose tiles are shown.
+        tiles_of: The world whose tiles are used.
     """
 
     tiles_of: ClassVar[str]
 
     def __init__(self, cell_px: int = 28) -> None:
-        """Draws the tiles, unless this size was drawn before."""
+        """Draws the tiles, unless this size is cached."""
         self.cell_px = cell_px
         self.tiles = tile_set(self.tiles_of, cell_px)
 
     def image(self, state: GridStateT) -> NDArray[np.uint8]:
-        """Returns the level's picture as uint8[num_rows * cell_px, num_cols * cell_px, 3]."""
+        """Returns the level's image, uint8[num_rows * cell_px, num_cols * cell_px, 3]."""
         return self.tiles.picture(self.tiles.read(state.level_text()))
 
     @abstractmethod
     def relations(self, state: GridStateT) -> tuple[Relation, ...]:
-        """Returns how things lie to each other, in the order of the sentences."""
+        """Returns the spatial relations between things, in the order of the sentences."""
 
     def describe(self, state: GridStateT, representation: str) -> str:
         """Returns the level as sentences, rows of symbols, or a dictionary; raises `ConfigError` for anything else."""
@@ -98,10 +98,10 @@ class GridWorld(World[GridStateT, int]):
     """A world on a grid of cells, each shown as a tile.
 
     Args:
-        dynamics: States and how they change.
-        view: State to picture and words.
+        dynamics: States and transitions.
+        view: Images and texts of states.
         task: Goal and rewards.
-        **world_kwargs: As in `World`.
+        **world_kwargs: See `World`.
     """
 
     dynamics: GridDynamics[GridStateT]
@@ -120,7 +120,7 @@ class GridWorld(World[GridStateT, int]):
         self.set_picture_shape((num_rows * view.cell_px, num_cols * view.cell_px, 3))
 
     def discrete_vector(self, num_envs: int, *, num_levels: int | None = None) -> DiscreteVector[GridStateT]:
-        """Returns many of these worlds, moved by numbers; arguments as in `DiscreteVector`."""
+        """Returns a batch of these worlds with numeric actions; see `DiscreteVector` for the arguments."""
         if self.obs_mode != "image":
-            raise ConfigError(f"Worlds with action_mode='discrete' show pictures only; got obs_mode={self.obs_mode!r}.")
+            raise ConfigError(f"action_mode='discrete' needs obs_mode='image'; got obs_mode={self.obs_mode!r}.")
         return DiscreteVector(self, num_envs=num_envs, num_levels=num_levels)
