@@ -43,7 +43,7 @@ class Action(IntEnum):
 
     @property
     def is_move(self) -> bool:
-        """Whether it changes the position; the number of a move is its direction in quarter turns clockwise from ahead."""
+        """Whether it changes the position; a move's number is its direction in quarter turns clockwise from ahead."""
         return self <= Action.MOVE_LEFT
 
 
