@@ -136,10 +136,10 @@ def option_names(kind: type, prefix: str = "--", *, default: Any = None) -> dict
 
     names: dict[type, dict[str, str]] = {kind: {}}
     hints = typing.get_type_hints(kind, include_extras=True)
-    for field in (each.name for each in fields(kind)):
+    for field in (field.name for field in fields(kind)):
         hint, value = hints[field], getattr(default, field, None)
         written = getattr(hint, "__metadata__", ())  # `Annotated`, with what `tyro.conf.arg` says of the option
-        name = next((each.name for each in written if getattr(each, "name", None) is not None), field)
+        name = next((statement.name for statement in written if getattr(statement, "name", None) is not None), field)
         option = names[kind][field] = prefix + name.replace("_", "-")
         for part in (type(value),) if is_dataclass(value) else _types(hint):
             if isinstance(part, type) and is_dataclass(part):

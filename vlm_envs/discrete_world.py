@@ -108,8 +108,8 @@ def with_plan(picture: Picture, plan: Sequence[int], *, num_actions: int, block_
         uint8[H + block_px, W, 3].
     """
     strip = np.zeros((block_px, *picture.shape[1:]), np.uint8)
-    for place, number in enumerate(plan):
-        strip[:, place * block_px : (place + 1) * block_px] = _colors(num_actions)[number]
+    for index, number in enumerate(plan):
+        strip[:, index * block_px : (index + 1) * block_px] = _colors(num_actions)[number]
     return np.concatenate([picture, strip])
 
 

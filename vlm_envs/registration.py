@@ -180,8 +180,10 @@ def registered_name(env_id: str) -> str:
     if name not in gym.registry:
         namespace = name.rpartition("/")[0]
         # Ids without module and namespace are Gymnasium's own, so they are not suggested
-        beside = [each for each in gym.registry if each.rpartition("/")[0] == namespace] if colon or namespace else []
-        whole = [each for each in gym.registry if each.rpartition("/")[2].rpartition("-v")[0] == name]
+        beside = (
+            [env_id for env_id in gym.registry if env_id.rpartition("/")[0] == namespace] if colon or namespace else []
+        )
+        whole = [env_id for env_id in gym.registry if env_id.rpartition("/")[2].rpartition("-v")[0] == name]
         meant = max(whole, key=lambda each: (each.startswith(f"{NAMESPACE}/"), "/" not in each, each), default=name)
         prefix = f"{ADAPT}:" if _is_plain_env(meant) else module + colon
         hint = did_you_mean(meant, whole or [*env_ids(), *beside], prefix=prefix)

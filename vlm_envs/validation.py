@@ -78,7 +78,7 @@ def require_finite(what: str, value: object) -> float:
 def require_range(what: str, value: object) -> tuple[int, int]:
     """Returns the least and the largest of a range that is given as both, or as one integer for both, else raises."""
     pair = list(value) if isinstance(value, list | tuple) else [value, value]
-    whole = [int(each) for each in pair if not isinstance(each, bool) and isinstance(each, Integral)]
+    whole = [int(number) for number in pair if not isinstance(number, bool) and isinstance(number, Integral)]
     if len(pair) != 2 or len(whole) != 2:
         raise ConfigError(f"{what} must be a whole number, or the least and the largest one; got {value!r}.")
     return whole[0], whole[1]

@@ -203,7 +203,7 @@ def defining_packages(stored: Mapping[str, Any]) -> dict[str, str]:
     except (ConfigError, EngineUnavailableError, ImportError, AttributeError):
         return {}
     classes = creator.__mro__ if isinstance(creator, type) else (creator,)
-    modules = {each.__module__.partition(".")[0] for each in classes}
+    modules = {member.__module__.partition(".")[0] for member in classes}
     names = {name for module in modules for name in _owners().get(module, ())}
     return {name: importlib.metadata.version(name) for name in sorted(names)}
 
@@ -248,6 +248,6 @@ def _arguments(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    one, other = ({**each, "env": str(each.get("env")).rpartition(":")[2]} for each in (one, other))
+    one, other = ({**summary, "env": str(summary.get("env")).rpartition(":")[2]} for summary in (one, other))
     absent = object()
     return [key for key in dict.fromkeys((*one, *other)) if one.get(key, absent) != other.get(key, absent)]

@@ -1,1 +1,1 @@
-"""What generated worlds show and ask about: homes, scenes, reports, and responses with flaws."""
+"""Generators of world content: homes, scenes, reports, and flawed responses."""

@@ -1,7 +1,7 @@
-"""Questions about a few coloured blocks on a board: what the smallest models can learn to see in minutes.
+"""Questions about a few colored blocks on a board, which the smallest models can learn to see in minutes.
 
-A board is 112 pixels a side and has four columns of four cells; in some columns a block lies somewhere within one cell.
-With patches of 14 pixels, two by two a token, a cell is what one visual token sees.
+A board is 112 pixels on a side and has four columns of four cells; some columns contain a block, placed
+within one cell. With 14-pixel patches merged two by two into a token, a cell is one visual token.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from vlm_envs.tools.coordinates import Box, OriginalPixels, Point
 from vlm_envs.tools.pictures import Picture, PixelArray
 
 NUM_CELLS = 4
-"""Columns of a board, and rows."""
+"""Columns of a board, and rows per column."""
 
 SHADES = 200, 240
-"""Least and largest red, green and blue of a board."""
+"""Smallest and largest red, green, and blue values of a board."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class LoneBlock:
 
     Attributes:
         cell_px: Side of a cell, even.
-        column: Of the block's cell, from 0.
-        row: Likewise.
-        side_px: Side of the block, even.
-        shade: Colour of the board.
+    column: Column of the block's cell, from 0.
+    row: Row of the block's cell, from 0.
+    side_px: Side of the block, even.
+    shade: Color of the board.
     """
 
     cell_px: int
@@ -49,27 +49,27 @@ class LoneBlock:
 
     @property
     def space(self) -> OriginalPixels:
-        """The board's pixels."""
+        """The board's pixel space."""
         return OriginalPixels(NUM_CELLS * self.cell_px, NUM_CELLS * self.cell_px)
 
     @property
     def middle(self) -> Point[OriginalPixels]:
-        """Middle of the block."""
-        x, y = (place * self.cell_px + self.cell_px // 2 for place in (self.column, self.row))
+        """The center of the block."""
+        x, y = (cell * self.cell_px + self.cell_px // 2 for cell in (self.column, self.row))
         return Point(x, y, self.space)
 
     @property
     def digest(self) -> str:
-        """What tells it from others on boards of the same size."""
+        """Content that distinguishes the block from others on boards of the same size."""
         return f"{self.column},{self.row},{self.side_px},{self.shade}"
 
     def in_middle(self, side_px: int) -> Box[OriginalPixels]:
-        """Returns the square of an even side about the block's middle."""
+        """Returns the centered square of an even side length."""
         (x, y), radius = (self.middle.x, self.middle.y), side_px // 2
         return Box(x - radius, y - radius, x + radius, y + radius, self.space)
 
     def drawn(self, color: RGB) -> PixelArray:
-        """Returns uint8[H, W, 3], the board with the block in a colour."""
+        """Returns the board with the block in a color, uint8[H, W, 3]."""
         pixels = np.empty((self.space.height, self.space.width, 3), np.uint8)
         pixels[:] = np.full((self.space.width, 3), self.shade)  # row by row, which is faster than pixel by pixel
         part(pixels, self.in_middle(self.side_px))[:] = color
@@ -77,12 +77,12 @@ class LoneBlock:
 
 
 def lone_block(rng: np.random.Generator, cell_px: int, block_px: tuple[int, int]) -> LoneBlock:
-    """Draws a block.
+    """Draws a random block.
 
     Args:
-        rng: The only source of chance.
+        rng: The only source of randomness.
         cell_px: Side of a cell, even.
-        block_px: Least and largest side of a block, even.
+        block_px: Smallest and largest side of a block, even.
     """
     column, row = rng.integers(NUM_CELLS, size=2).tolist()
     red, green, blue = rng.integers(SHADES[0], SHADES[1] + 1, size=3).tolist()
@@ -91,17 +91,17 @@ def lone_block(rng: np.random.Generator, cell_px: int, block_px: tuple[int, int]
 
 
 def part(pixels: PixelArray, box: Box[OriginalPixels]) -> PixelArray:
-    """Returns the pixels of a box of whole numbers, which may be written to."""
+    """Returns a writable view of a box's pixels; the box has integer coordinates."""
     return pixels[int(box.y1) : int(box.y2), int(box.x1) : int(box.x2)]
 
 
 Asks = Literal["count", "leftmost"]
 
 CELL_PX, BLOCK_PX = 28, 20
-"""Sides of a cell and of a block."""
+"""Sides of a cell and a block."""
 
 BLOCK_COLORS = ("red", "green", "blue", "yellow", "purple", "orange")
-"""Colours of blocks."""
+"""Names of the block colors."""
 
 _BOARD_RGB = np.array((226, 222, 214))
 _NUMBERS = ("no", "one", "two", "three", "four")
@@ -109,24 +109,24 @@ _ID = re.compile(r"blocks:(count|leftmost):(\d{1,19})(?::said:(\d))?", flags=re.
 
 
 def counted_blocks() -> BlockSource:
-    """Returns questions of how many blocks there are."""
+    """Returns questions about the number of blocks."""
     return BlockSource("count")
 
 
 def leftmost_blocks() -> BlockSource:
-    """Returns questions of the colour of the block furthest to the left."""
+    """Returns questions about the color of the leftmost block."""
     return BlockSource("leftmost")
 
 
 def mistaken_counts() -> BlockSource:
-    """Returns questions of how many blocks there are whose answers are wrong in six of ten cases, for imitation."""
+    """Returns counting questions whose answers are wrong six times out of ten, for imitation learning."""
     return BlockSource("count", mistake_rate=0.6)
 
 
 def mistaken_blocks() -> BlockSource:
-    """Returns questions of the leftmost block which take another one for it in half of the cases, for imitation.
+    """Returns leftmost-block questions that describe another block half the time, for imitation learning.
 
-    Where there is but one, it is that one; so of all answers some seven in ten are right.
+    Boards with a single block are always answered correctly, so about 70% of all answers are correct.
     """
     return BlockSource("leftmost", mistake_rate=0.5)
 
@@ -145,12 +145,13 @@ class _Block:
 
 @dataclass(frozen=True)
 class BlockSource:
-    """Questions about boards of one to four blocks, each number as often; no two in one column.
+    """Questions about boards of one to four blocks, each number equally likely; no two blocks share a column.
 
     Attributes:
-        asks: For the number of blocks (`count`), or for the colour of the leftmost one (`leftmost`).
-        mistake_rate: How often what is said to be true is so of another number of blocks, or of another block, with
-            that one's box, where there is another. Who imitates it sees well, and answers as often wrong.
+        asks: `count` for the number of blocks, or `leftmost` for the color of the leftmost one.
+        mistake_rate: Probability that the answer and evidence describe another number of blocks, or another
+            block, where there is one. A model that imitates such samples sees well but answers wrongly at the
+            same rate.
     """
 
     asks: Asks
@@ -158,42 +159,42 @@ class BlockSource:
     name = "blocks"
 
     def draw(self, rng: np.random.Generator, split: str) -> Sample:
-        """Returns a sample of a split, to which it belongs by a hash of its content.
+        """Returns a sample of a split; a hash of its content decides the split.
 
         Args:
-            rng: The only source of chance.
+            rng: The only source of randomness.
             split: `"train"`, `"val"` or `"test"`.
         """
         seed, blocks = draw_seed(rng, split, _blocks, partial(_digest, self.asks), self.name)
         return _sample(self.asks, seed, blocks, self._said(seed, len(blocks)))
 
     def find(self, sample_id: str) -> Sample:
-        """Returns the sample of an id, whichever source of blocks drew it.
+        """Returns the sample with an id, from any source of blocks.
 
         Raises:
-            LevelError: If the id is none of blocks.
+            LevelError: If the id is malformed, or asserts something impossible for its board.
         """
         asks, seed, said = _read(sample_id)
         blocks = _blocks(seed)
         if said is not None and said not in _sayable(asks, len(blocks)):
-            raise LevelError(f"Of {len(blocks)} blocks nobody says {said}: {sample_id[:80]!r}.")
+            raise LevelError(f"Expected a possible answer for {len(blocks)} blocks; got {said}: {sample_id[:80]!r}.")
         return _sample(asks, seed, blocks, _truth(asks, len(blocks)) if said is None else said)
 
     def split_of(self, sample_id: str) -> str:
-        """Returns the split of the sample of an id; raises as `find`."""
+        """Returns the split of the sample with an id; raises as `find`."""
         asks, seed, _ = _read(sample_id)
         return split_of(_digest(asks, _blocks(seed)).encode())
 
     def _said(self, seed: int, num_blocks: int) -> int:
-        """Returns what is said of the blocks of a seed."""
+        """Returns the answer to give for a seed: the true one, or a random mistake."""
         truth = _truth(self.asks, num_blocks)
-        others = [each for each in _sayable(self.asks, num_blocks) if each != truth]
+        others = [answer for answer in _sayable(self.asks, num_blocks) if answer != truth]
         rng = np.random.default_rng([seed, 1])
         return others[rng.integers(len(others))] if others and rng.random() < self.mistake_rate else truth
 
 
 def _sayable(asks: Asks, num_blocks: int) -> range:
-    """Returns what can be said of so many blocks: a number, or which of them is meant, from the left."""
+    """Returns the possible answers: a count, or the index of a block from the left."""
     return range(1, NUM_CELLS + 1) if asks == "count" else range(num_blocks)
 
 
@@ -202,7 +203,7 @@ def _truth(asks: Asks, num_blocks: int) -> int:
 
 
 def _sample(asks: Asks, seed: int, blocks: tuple[_Block, ...], said: int) -> Sample:
-    """Returns a question about blocks, and what is said to be true of them."""
+    """Returns a question about blocks whose key and evidence assert the answer `said`."""
     if asks == "count":
         question, answer, shown = "How many blocks are there?", str(said), blocks
         facts = f"There {'is' if said == 1 else 'are'} {_NUMBERS[said]} block{'s' if said > 1 else ''}."
@@ -232,7 +233,7 @@ def _sample(asks: Asks, seed: int, blocks: tuple[_Block, ...], said: int) -> Sam
 
 
 def _blocks(seed: int) -> tuple[_Block, ...]:
-    """Returns the blocks of a seed, from the left."""
+    """Returns the blocks of a seed, from left to right."""
     rng = np.random.default_rng(seed)
     columns = sorted(rng.permutation(NUM_CELLS)[: rng.integers(1, NUM_CELLS + 1)].tolist())
     room = CELL_PX - BLOCK_PX + 1
@@ -260,9 +261,9 @@ def _digest(asks: str, blocks: tuple[_Block, ...]) -> str:
 
 
 def _read(sample_id: str) -> tuple[Asks, int, int | None]:
-    """Returns what an id asks, its seed, and what it says in place of the truth."""
+    """Returns an id's question, its seed, and the answer it asserts in place of the true one."""
     match = _ID.fullmatch(sample_id)
     if match is None:
-        raise LevelError(f"Expected an id of blocks, such as blocks:count:123; got {sample_id[:80]!r}.")
+        raise LevelError(f"Expected an id such as blocks:count:123; got {sample_id[:80]!r}.")
     said = None if match[3] is None else int(match[3])
     return ("count" if match[1] == "count" else "leftmost"), int(match[2]), said

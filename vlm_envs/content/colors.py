@@ -11,33 +11,34 @@ RGB = tuple[int, int, int]
 
 
 def mixed(color: RGB, other: RGB, share: float) -> RGB:
-    """Returns a colour with a share, 0 to 1, of another in it."""
+    """Returns a color blended with another; `share`, 0 to 1, is the weight of the other."""
     red, green, blue = (round(a + (b - a) * share) for a, b in zip(color, other, strict=True))
     return red, green, blue
 
 
 def darker(color: RGB, share: float) -> RGB:
-    """Returns a colour closer to black by a share, 0 to 1."""
+    """Returns a color blended with black; `share` is 0 to 1."""
     return mixed(color, (0, 0, 0), share)
 
 
 def lighter(color: RGB, share: float) -> RGB:
-    """Returns a colour closer to white by a share, 0 to 1."""
+    """Returns a color blended with white; `share` is 0 to 1."""
     return mixed(color, (255, 255, 255), share)
 
 
 def hex_color(text: str) -> RGB:
-    """Returns the color that `#rrggbb` names."""
+    """Parses `#rrggbb`."""
     red, green, blue = bytes.fromhex(text.removeprefix("#"))
     return red, green, blue
 
 
 def described_color(text: str, named: Mapping[str, RGB]) -> RGB:
-    """Returns the color that a data file describes, such as `#c82c2c`, `own darker 0.3`, or `own mixed light 0.25`.
+    """Parses a color of a data file, such as `#c82c2c`, `own darker 0.3`, or `own mixed light 0.25`.
 
     Args:
-        text: A name or `#rrggbb`; after it perhaps `lighter`, `darker`, or `mixed` with another, and the share.
-        named: The colors that have names.
+        text: A name or `#rrggbb`, optionally followed by `lighter`, `darker`, or `mixed` with another color,
+            and a share.
+        named: RGB values of the names.
     """
     first, *change = text.split()
     color = hex_color(first) if first.startswith("#") else named[first]
@@ -55,11 +56,11 @@ COLORS: Mapping[str, RGB] = {name: hex_color(color) for name, color in data_tabl
 """The named colors that questions use."""
 
 INK: RGB = (24, 22, 28)
-"""Outlines of things; black ones are outlined in `CHALK`."""
+"""Outline color; black things are outlined in `CHALK`."""
 
 CHALK: RGB = (232, 232, 228)
 
 
 def shade(color: RGB) -> RGB:
-    """Returns the tone in which parts of a thing are set off: darker, for dark colours lighter."""
+    """Returns a contrasting tone for parts of a thing: darker, or lighter for dark colors."""
     return lighter(color, 0.28) if sum(color) < 210 else darker(color, 0.28)

@@ -1,8 +1,8 @@
-"""Questions about the dot on a block: too small to be seen on the board as a small model is shown it, plain enlarged.
+"""Questions about the dot on a block: invisible on the board as a small model sees it, clear when enlarged.
 
-A board is 448 pixels a side and has four columns of four cells. In one cell lies a block, in the middle of the block is
-a dot of another colour. Shown at 112 pixels a cell is what one visual token sees, and the dot is two pixels wide.
-Boards are of many shades, and blocks of many sizes.
+A board is 448 pixels on a side and has four columns of four cells. One cell contains a block with a dot of
+another color at its center. Shown at 112 pixels, a cell is one visual token and the dot is two pixels wide.
+Board shades and block sizes vary.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from vlm_envs.qa.sample import Evidence, Sample
 from vlm_envs.tools.pictures import Picture
 
 CELL_PX, DOT_PX = 112, 8
-"""Sides of a cell and of a dot, which is square."""
+"""Sides of a cell and of the dot, which is square."""
 
 BLOCK_PX = 80, 108
-"""Least and largest side of a block; sides are even."""
+"""Smallest and largest side of a block; sides are even."""
 
 QUESTION = "What colour is the dot on the block?"
 
 
 def dotted_blocks() -> SeededSource:
-    """Returns questions of the colour of the dot on a block."""
+    """Returns questions about the color of the dot on a block."""
     return SeededSource("dots", digest=lambda seed: _block(seed).digest, sample=_sample)
 
 

@@ -1,4 +1,4 @@
-"""Items chosen at random."""
+"""Random choices from collections."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ ItemT = TypeVar("ItemT")
 
 
 def pick(rng: np.random.Generator, items: Sequence[ItemT]) -> ItemT:
-    """Returns one item, each as likely."""
+    """Returns a uniformly random item."""
     return items[int(rng.integers(len(items)))]
 
 
 def pick_several(rng: np.random.Generator, items: Sequence[ItemT], count: int) -> list[ItemT]:
-    """Returns different items in a random order, at most as many as there are."""
+    """Returns up to `count` distinct items in random order."""
     return [items[int(index)] for index in rng.permutation(len(items))[:count]]
 
 
 def pick_by_group(rng: np.random.Generator, items: Iterable[ItemT], group_of: Callable[[ItemT], str]) -> ItemT:
-    """Returns one item, each group as likely, and each item of a group."""
+    """Returns a random item of a random group; groups are equally likely, whatever their size."""
     groups: dict[str, list[ItemT]] = {}
     for item in items:
         groups.setdefault(group_of(item), []).append(item)

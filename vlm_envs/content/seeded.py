@@ -1,4 +1,4 @@
-"""Samples drawn from a seed and found again by an id that ends in the seed."""
+"""Sources that make samples from seeds and find them again by ids that end in the seed."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def draw_seed(
     name: str,
     remedy: str = "",
 ) -> tuple[int, MadeT]:
-    """Draws seeds until what one makes belongs to a split, and returns both.
+    """Draws seeds until one makes something that belongs to a split; returns the seed and what it made.
 
     Args:
-        rng: The only source of chance.
+        rng: The only source of randomness.
         split: `"train"`, `"val"` or `"test"`.
-        make: Returns what a seed makes; None where it makes nothing.
-        digest_of: Returns what decides its split.
-        name: What samples are called, for the error.
-        remedy: What to do where none is found.
+        make: Makes something from a seed; None if the seed is unusable.
+        digest_of: Returns the content that decides the split.
+        name: Name of the samples, for the error.
+        remedy: Suggestion for the error.
 
     Raises:
-        GenerationError: If no seed was found, which chance does not lead to.
+        GenerationError: If no seed was found, which does not happen by chance.
     """
     require_choice("split", split, SPLITS)
     for _ in range(_MAX_SEEDS):
@@ -50,18 +50,18 @@ def draw_seed(
 
 
 def exact(question: str, *answers: str) -> AnswerKey:
-    """Returns the key of an answer that is compared as a text."""
+    """Returns an answer key that compares answers as text."""
     return AnswerKey(kind="exact", answers=answers, question=question)
 
 
 @dataclass(frozen=True)
 class SeededSource:
-    """A source whose samples are made from seeds, and named by them: `dots:123`.
+    """A source that makes samples from seeds and names them by seed: `dots:123`.
 
     Attributes:
-        name: What ids begin with.
-        digest: Returns what the sample of a seed is told from others by, without its pictures.
-        sample: Returns the sample of a seed, whose id is `name:seed`.
+        name: Prefix of the ids.
+        digest: Returns text that identifies the content of a seed's sample, without drawing its images.
+        sample: Makes the sample of a seed, with the id `name:seed`.
     """
 
     name: str
@@ -69,29 +69,29 @@ class SeededSource:
     sample: Callable[[int], Sample]
 
     def draw(self, rng: np.random.Generator, split: str) -> Sample:
-        """Returns a sample of a split, to which it belongs by a hash of its content.
+        """Returns a sample of a split; a hash of its content decides the split.
 
         Args:
-            rng: The only source of chance.
+            rng: The only source of randomness.
             split: `"train"`, `"val"` or `"test"`.
         """
         seed, _ = draw_seed(rng, split, self.digest, str, self.name)
         return self.sample(seed)
 
     def find(self, sample_id: str) -> Sample:
-        """Returns the sample of an id.
+        """Returns the sample with an id.
 
         Raises:
-            LevelError: If the id is none of this source.
+            LevelError: If the id does not belong to this source.
         """
         return self.sample(self._seed(sample_id))
 
     def split_of(self, sample_id: str) -> str:
-        """Returns the split of the sample of an id; raises as `find`."""
+        """Returns the split of the sample with an id; raises as `find`."""
         return split_of(self.digest(self._seed(sample_id)).encode())
 
     def _seed(self, sample_id: str) -> int:
         match = re.fullmatch(rf"{self.name}:(\d{{1,19}})", sample_id, flags=re.ASCII)
         if match is None:
-            raise LevelError(f"Expected an id of {self.name}, such as {self.name}:123; got {sample_id[:80]!r}.")
+            raise LevelError(f"Expected an id such as {self.name}:123; got {sample_id[:80]!r}.")
         return int(match[1])

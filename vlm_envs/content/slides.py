@@ -1,8 +1,7 @@
-"""Questions about which way a block slides: clips that the smallest models can learn to see in minutes.
+"""Questions about the direction a block slides in: clips that the smallest models can learn to see in minutes.
 
-A clip has four frames of 112 pixels a side, half a second apart. In one of the four quarters lies a block; between two
-of the frames it slides into the quarter beside, above or below. Shown at 56 pixels a quarter is what one visual token
-sees.
+A clip has four frames of 112 pixels on a side, half a second apart. A block lies in one of the four quarters
+and slides into an adjacent one between two of the frames. Shown at 56 pixels, a quarter is one visual token.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ CELL_PX = 56
 """Side of a quarter."""
 
 BLOCK_PX = 40, 54
-"""Least and largest side of a block; sides are even."""
+"""Smallest and largest side of a block; sides are even."""
 
 SHADES = 200, 240
-"""Least and largest red, green and blue of a board."""
+"""Smallest and largest red, green, and blue values of a board."""
 
 WAYS = ("left", "right", "up", "down")
-"""Which way a block may slide."""
+"""Directions a block may slide in."""
 
 QUESTION = "Which way does the block slide?"
 
@@ -39,7 +38,7 @@ _SECONDS_A_FRAME = 0.5
 
 
 def sliding_blocks() -> SeededSource:
-    """Returns questions of which way a block slides."""
+    """Returns questions about the direction a block slides in."""
     return SeededSource("slides", digest=lambda seed: _slide(seed).digest, sample=_sample)
 
 
@@ -57,13 +56,13 @@ class _Slide:
         return f"slide {self.way},{self.across},{self.last_before},{self.color},{self.side_px},{self.shade}"
 
     def cell(self, frame: int) -> tuple[int, int]:
-        """Returns column and row in a frame, from 0."""
+        """Returns the block's column and row in a frame, from 0."""
         there = frame > self.last_before
         along = int(there) if self.way in ("right", "down") else int(not there)
         return (along, self.across) if self.way in ("left", "right") else (self.across, along)
 
     def box(self, frame: int, space: OriginalPixels) -> Box[OriginalPixels]:
-        left, top = (place * CELL_PX + (CELL_PX - self.side_px) // 2 for place in self.cell(frame))
+        left, top = (cell * CELL_PX + (CELL_PX - self.side_px) // 2 for cell in self.cell(frame))
         return Box(left, top, left + self.side_px, top + self.side_px, space)
 
     def quarter(self, frame: int) -> str:

@@ -1,19 +1,21 @@
-"""Questions about the stripes on a block: nothing of them is left of the board as it is shown, plain enlarged.
+"""Questions about the stripes on a block, which vanish on the board as shown but are clear when enlarged.
 
-A board is 896 pixels a side and has four columns of four cells. In one cell lies a block of some dull colour, in the
-middle of the block upright stripes. Shown at 112 pixels a cell is what one visual token sees. A stripe and the ground
-beside it are one pixel then, and their mean is the block's colour: boards that differ in stripes alone are shown the
-same, to the last bit. A dot can be found by who measures, stripes cannot. In a crop of 64 pixels, shown at 112, a
-stripe and its ground are 14 pixels, which is a patch.
+A board is 896 pixels on a side and has four columns of four cells. One cell contains a block of some dull
+color with vertical stripes in its middle. Shown at 112 pixels, a cell is one visual token. A stripe and the
+ground next to it then fall into one pixel, whose mean is the block's color: boards that differ only in their
+stripes look identical, to the last bit. Measuring the shown image can therefore reveal a dot, but not
+stripes. In a 64-pixel crop shown at 112 pixels, a stripe and its ground are 14 pixels wide, the size of a
+patch.
 
-For nothing to be left, three things are as they are:
+Three properties make the stripes vanish exactly:
 
-- A stripe lies in the middle of its ground: of eight columns two are three steps off the block's colour, and six are
-  one step off to the other side. So sums are exact, in each row. Blocks are dull for there to be room on both sides.
-- Contrast fades to the left and to the right by `FADE`. Where stripes end at once, Lanczos resampling leaves up to
-  three levels of 255; so it leaves a third of one, which is rounded away.
-- Stripes keep six shown pixels off the left and right of the block: edges and stripes are blurred over three each.
-  Where levels are not whole, a third of one may tip the balance.
+- A stripe lies in the middle of its ground: of eight columns, two are three steps off the block's color and
+  six are one step off in the other direction, so every row sums to the block's color. Dull blocks leave
+  headroom on both sides.
+- Contrast fades to the left and right by `FADE`. If stripes ended abruptly, Lanczos resampling would leave up
+  to three levels of 255; with the fade, a third of a level remains, which rounding removes.
+- Stripes keep six shown pixels away from the left and right edges of the block: edges and stripes are blurred
+  over three pixels each. Where levels are fractional, a third of a level could change the rounding.
 """
 
 from __future__ import annotations
@@ -29,22 +31,22 @@ from vlm_envs.qa.sample import Evidence, Sample
 from vlm_envs.tools.pictures import Picture, PixelArray
 
 CELL_PX, EVIDENCE_PX = 224, 32
-"""Sides of a cell and of the square in the middle of the stripes that has to be seen: a crop is twice as wide."""
+"""Sides of a cell and of the evidence square in the middle of the stripes; a crop is twice as wide as the latter."""
 
 BLOCK_PX = 192, 216
-"""Least and largest side of a block; sides are even."""
+"""Smallest and largest side of a block; sides are even."""
 
 STRIPES_PX = 96
 """Side of the square of stripes."""
 
 DULL = 104, 152
-"""Least and largest red, green and blue of a block."""
+"""Smallest and largest red, green, and blue values of a block."""
 
 STEPS = np.array((-1, -1, -1, 3, 3, -1, -1, -1))
-"""What a stripe and its ground are off the block's colour, column by column, in steps of contrast."""
+"""Offset of each column of a stripe and its ground from the block's color, in steps of contrast."""
 
 FADE = 0.16, 0.48, 0.76, 0.92
-"""Contrast of the outermost stripes to either side, from without, by that of the others: what leaves least of them."""
+"""Relative contrast of the outermost stripes on either side, from the outside in; leaves the smallest residue."""
 
 QUESTION = "What colour are the narrow stripes on the block?"
 
@@ -53,7 +55,7 @@ _CONTRASTS = np.array((*FADE, *[1.0] * _NUM_PLAIN, *reversed(FADE)))
 
 
 def striped_blocks() -> SeededSource:
-    """Returns questions of the colour of the stripes on a block."""
+    """Returns questions about the color of the stripes on a block."""
     return SeededSource("stripes", digest=lambda seed: _block(seed).digest, sample=_sample)
 
 
@@ -101,7 +103,7 @@ def _drawn(striped: _StripedBlock) -> Picture:
 
 
 def _row(striped: _StripedBlock) -> PixelArray:
-    """Returns uint8[W, 3], a row; stripes of full contrast are within a level of the colour that is named."""
+    """Returns one row of stripes, uint8[W, 3]; full-contrast stripes are within one level of the named color."""
     color = np.array(striped.color)
     contrast = np.rint((COLORS[striped.stripes] - color) / STEPS.max())
     steps = np.rint(_CONTRASTS[:, None, None] * contrast) * STEPS[:, None]

@@ -1,7 +1,7 @@
-"""Question-answering worlds: one question about pictures or a document, tools to look closer, one answer.
+"""Question-answering worlds: one question about images or a document, tools to look closer, and one answer.
 
     source ── draws ──> sample ── strategy: how to look, how to answer ──> transcript ── key ──> reward
 
-ZoomQA, DocQA and RewardJudging share everything here and differ in where their samples come from and in which tools
-they hand out.
+ZoomQA, DocQA, VideoQA, and RewardJudging share everything here; they differ in their sample sources and their
+tools.
 """

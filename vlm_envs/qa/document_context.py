@@ -1,4 +1,4 @@
-"""The context of questions about a document: a contact sheet of its pages, and tools that find and show them."""
+"""Context of questions about a document: a contact sheet of its pages, and tools that find and show pages."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from vlm_envs.tools.zoom import ZoomSettings, image_zoom_in_tool
 from vlm_envs.validation import require_flag, require_positive
 
 NOT_ANSWERABLE = "Not answerable"
-"""What is to be answered where the document does not say (MMLongBench-Doc words it so)."""
+"""The expected answer if the document does not contain one, as worded by MMLongBench-Doc."""
 
 _MAX_QUERY_WORDS = 24
 
 
 @dataclass(frozen=True)
 class DocumentOverview:
-    """The contact sheet of a document, drawn when somebody looks at it.
+    """The contact sheet of a document, drawn on demand.
 
     Attributes:
         document: The document.
-        max_pixels: Budget.
+        max_pixels: Pixel budget of the sheet.
     """
 
     document: Document
@@ -44,7 +44,7 @@ class DocumentOverview:
 
     @property
     def _size(self) -> tuple[int, int]:
-        """Columns and rows; those of the sheet, worked out without drawing it."""
+        """Columns and rows of the sheet, computed without drawing it."""
         grid = sheet_grid(self.document.num_pages, max_pixels=self.max_pixels)
         return size_within(grid.columns * grid.step[0], grid.rows * grid.step[1], self.max_pixels)
 
@@ -64,7 +64,7 @@ class DocumentOverview:
         return hashlib.blake2b(f"{self.document.digest} {self.max_pixels}".encode(), digest_size=16).hexdigest()
 
     def picture(self) -> Picture:
-        """Returns the sheet; the last few are kept.
+        """Returns the sheet, drawn unless it is cached.
 
         Raises:
             ToolError: If the document cannot be read.
@@ -79,13 +79,14 @@ def _drawn(overview: DocumentOverview) -> Picture:
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentContext(QAContext):
-    """A contact sheet of all pages; pages by query, pages by number, and a zoom into what was shown.
+    """A contact sheet of all pages, page retrieval by query or number, and zoom into shown images.
 
     Attributes:
-        max_pixels: Budget of every picture as it is shown, the sheet included.
-        show_sheet: Whether a conversation begins with the sheet; else nothing is seen before a tool shows it.
-        retrieval: How pages are found and shown.
-        zoom: How regions are cut out.
+        max_pixels: Pixel budget of every image as shown, including the sheet.
+        show_sheet: Whether a conversation starts with the sheet; otherwise nothing is visible until a tool
+            shows it.
+        retrieval: Settings for retrieving and showing pages.
+        zoom: Settings for cropping regions.
     """
 
     max_pixels: int = MAX_STITCHED_PIXELS
@@ -98,14 +99,14 @@ class DocumentContext(QAContext):
         require_flag("show_sheet", self.show_sheet)
 
     def opening(self, sample: Sample) -> tuple[Memory, tuple[ImageRef, ...]]:
-        """Returns the contact sheet, if there is one, which tools know as `original_image`, and the sample's texts."""
+        """Returns the contact sheet, if shown, which tools know as `original_image`, and the sample's texts."""
         if not self.show_sheet:
             return memory_of(sample, {}), ()
         sheet = DocumentOverview(_document(sample), self.max_pixels)
         return memory_of(sample, {ORIGINAL_IMAGE: sheet}), (sheet,)
 
     def introduction(self, sample: Sample) -> str:
-        """Returns the document's name and length, what a picture shows, and what to answer if nothing is found."""
+        """Returns the document's name and length, how pages are numbered, and how to answer if nothing is found."""
         document = _document(sample)
         numbers = "position in the file, counted from 1; numbers printed on the pages may differ from it.\n"
         shown = (
@@ -119,7 +120,7 @@ class DocumentContext(QAContext):
         )
 
     def tools(self, sample: Sample | None) -> ToolRegistry:
-        """Returns the tools of the paper for documents: pages by query, pages by number, zoom."""
+        """Returns the paper's document tools: pages by query, pages by number, and zoom."""
         shelf = DocumentShelf(() if sample is None else (_document(sample),))
         return ToolRegistry(
             (
@@ -130,10 +131,10 @@ class DocumentContext(QAContext):
         )
 
     def planned_calls(self, sample: Sample, max_calls: int) -> tuple[str, ...]:
-        """Returns a search for the question's words if there is a call to spare, then the pages with the answer.
+        """Returns a search for the question's words, if the budget allows, then the pages with the answer.
 
-        Who answers that the document does not say has searched first. A document without text cannot be searched;
-        then the first page is looked at.
+        An expert searches before it answers that the document contains no answer. In a document without text,
+        it views the first page instead.
         """
         pages = [_page_call(sample, page) for page in sample.evidence_pages[:max_calls]]
         if len(pages) == max_calls:
@@ -148,14 +149,12 @@ class DocumentContext(QAContext):
 
 def _document(sample: Sample) -> Document:
     if sample.document is None:
-        raise ConfigError(
-            f"The sample {sample.sample_id!r} has no document. Use a source of questions about documents."
-        )
+        raise ConfigError(f"Sample {sample.sample_id!r} has no document. Use a source of questions about documents.")
     return sample.document
 
 
 def _query(sample: Sample) -> str:
-    """Returns the words of a question as they stand there, at most so many; whoever searches folds case."""
+    """Returns up to `_MAX_QUERY_WORDS` words of a question, unchanged; the search ignores case."""
     return " ".join(split_words(sample.question)[:_MAX_QUERY_WORDS])
 
 

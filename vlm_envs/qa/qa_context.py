@@ -1,4 +1,4 @@
-"""What a question comes with (pictures or a document, tools, coordinates) and the state of an episode about it."""
+"""Context of a question (images or a document, tools, coordinates), and the state of an episode."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from vlm_envs.tools.zoom import ZoomSettings, image_zoom_in_tool
 from vlm_envs.validation import require_choice, require_positive
 
 MIN_CONTEXT = 0.06
-"""An expert's zoom is at least this part of the picture's sides, so that the crop shows where it is."""
+"""Minimum side of an expert's zoom, as a fraction of the image's side, so that the crop shows its surroundings."""
 
 
 class QAContext(ABC):
-    """What a world lays before the agent.
+    """Images, tools, and coordinates that a world gives to the agent.
 
     Attributes:
-        max_pixels: Budget of every picture as it is shown.
-        coordinates: What boxes and points are written in; None for what each response format has by default.
+        max_pixels: Pixel budget of every image as shown.
+        coordinates: Coordinates of boxes and points; None for the default of each response format.
     """
 
     max_pixels: int
@@ -47,30 +47,30 @@ class QAContext(ABC):
 
     @abstractmethod
     def opening(self, sample: Sample) -> tuple[Memory, tuple[ImageRef, ...]]:
-        """Returns what tools can refer to at first, and the pictures that are shown."""
+        """Returns the initial contents of the tools' memory, and the images that are shown."""
 
     @abstractmethod
     def introduction(self, sample: Sample) -> str:
-        """Returns what the first prompt says of the pictures: names and sizes."""
+        """Returns the first prompt's text about the images: their names and sizes."""
 
     @abstractmethod
     def tools(self, sample: Sample | None) -> ToolRegistry:
-        """Returns the tools; without a sample those that a prompt describes."""
+        """Returns the tools; without a sample, those for describing in a prompt."""
 
     @abstractmethod
     def planned_calls(self, sample: Sample, max_calls: int) -> tuple[str, ...]:
-        """Returns the calls an expert makes before it answers, as they are written."""
+        """Returns the text of the calls that an expert makes before it answers."""
 
     def shown_pixels(self, sample: Sample) -> ShownPixels | None:
-        """Returns the size of the first picture as it is shown; None without one."""
+        """Returns the size of the first image as shown; None without one."""
         return None
 
     def shown(self, image: ImageRef, sample: Sample) -> Picture:
-        """Returns a picture of a sample, or one that a tool made, as the model is shown it."""
+        """Returns an image of a sample or a tool, as the model sees it."""
         return self.scaled(image)
 
     def scaled(self, image: ImageRef) -> Picture:
-        """Returns a picture within the budget, as people see it; siblings look at the same one."""
+        """Returns an image scaled to the budget, as people see it; cached for the group."""
         return _within_budget(image, self.max_pixels)
 
 
@@ -88,15 +88,15 @@ def _unresized(image: ImageRef, max_pixels: int) -> Picture:
 
 @dataclass(frozen=True, kw_only=True)
 class PictureContext(QAContext):
-    """Pictures scaled to a budget, and a tool that cuts regions out of the originals.
+    """Images scaled to a budget, and a tool that crops regions from the originals.
 
-    With `coordinates="pixels"` the sample's pictures are shown at the top left of black ones, whose size no supported
-    image processor changes.
+    With `coordinates="pixels"`, the sample's images are shown in the top left corner of black images whose
+    size no supported image processor changes.
 
     Attributes:
-        max_pixels: Budget of every picture as it is shown.
-        coordinates: What boxes and points are written in; None for what each response format has by default.
-        zoom: How regions are cut out.
+        max_pixels: Pixel budget of every image as shown.
+        coordinates: Coordinates of boxes and points; None for the default of each response format.
+        zoom: Settings for cropping regions.
     """
 
     max_pixels: int = 1_048_576
@@ -107,22 +107,22 @@ class PictureContext(QAContext):
         require_positive("max_pixels", self.max_pixels)
         if self.coordinates is not None:
             require_choice("coordinates", self.coordinates, COORDINATES)
-        self.shown_size(1, 1)  # Refuses a budget that is too small.
+        self.shown_size(1, 1)  # rejects a budget that is too small
 
     def shown_size(self, width: int, height: int) -> ShownPixels:
-        """Returns how large a picture of a size is shown, what it is padded with left out."""
+        """Returns the size at which an image is shown, without padding."""
         original = OriginalPixels(width, height)
         find = unresized_space if self.coordinates == "pixels" else shown_space
         return find(original, self.max_pixels)
 
     def shown(self, image: ImageRef, sample: Sample) -> Picture:
-        """Returns a picture as the model is shown it; crops, in which nothing is written, are not padded."""
+        """Returns an image as the model sees it; crops are not padded, because no coordinates refer to them."""
         if self.coordinates == "pixels" and image in sample.images:
             return _unresized(image, self.max_pixels)
         return super().shown(image, sample)
 
     def as_shown(self, image: ImageRef) -> str:
-        """Returns what the prompt says of how a picture is shown; nothing where it is shown as it is."""
+        """Returns the prompt's text about how an image is shown; empty if it is shown unchanged."""
         shown = self.shown_size(image.width, image.height)
         size, whole = (shown.width, shown.height), padded_size(shown.width, shown.height)
         if self.coordinates == "pixels" and whole != size:
@@ -130,11 +130,11 @@ class PictureContext(QAContext):
         return f", shown at {size[0]} x {size[1]}" if size != (image.width, image.height) else ""
 
     def opening(self, sample: Sample) -> tuple[Memory, tuple[ImageRef, ...]]:
-        """Returns the pictures under their names, and shows all of them."""
+        """Returns a memory with all images under their names, and shows all of them."""
         return memory_of(sample, dict(zip(image_names(sample), sample.images, strict=True))), sample.images
 
     def introduction(self, sample: Sample) -> str:
-        """Returns name, size and size as shown of every picture."""
+        """Returns the name, size, and shown size of every image."""
         lines = []
         for name, image in zip(image_names(sample), sample.images, strict=True):
             lines.append(f"Picture {name}: {image.width} x {image.height} pixels{self.as_shown(image)}.")
@@ -145,7 +145,7 @@ class PictureContext(QAContext):
         return ToolRegistry((image_zoom_in_tool(self.zoom),))
 
     def planned_calls(self, sample: Sample, max_calls: int) -> tuple[str, ...]:
-        """Returns a zoom into every group of things that the answer rests on; where there is nothing, look all over."""
+        """Returns a zoom into every group of evidence, or into all quarters of the image if there is none."""
         names = image_names(sample)
         if not sample.evidence and names:
             first = sample.images[0]
@@ -158,14 +158,14 @@ class PictureContext(QAContext):
         return tuple(dict.fromkeys(calls))[:max_calls]
 
     def shown_pixels(self, sample: Sample) -> ShownPixels | None:
-        """Returns the size of the first picture as it is shown."""
+        """Returns the size of the first image as shown."""
         if not sample.images:
             return None
         return self.shown_size(sample.images[0].width, sample.images[0].height)
 
 
 def memory_of(sample: Sample, named: Mapping[str, ImageRef]) -> Memory:
-    """Returns images under their names, and the texts of a sample."""
+    """Returns a memory with named images and the texts of a sample."""
     images, texts = ImageStore(), TextStore()
     for name, image in named.items():
         images = images.with_image(name, image)
@@ -175,19 +175,19 @@ def memory_of(sample: Sample, named: Mapping[str, ImageRef]) -> Memory:
 
 
 def image_names(sample: Sample) -> tuple[str, ...]:
-    """Returns what the pictures of a sample are called: `original_image`, `image_2` and so on."""
+    """Returns the names of a sample's images: `original_image`, `image_2`, and so on."""
     return tuple(f"image_{number + 1}" if number else ORIGINAL_IMAGE for number in range(len(sample.images)))
 
 
 def regions(boxes: Sequence[Box[OriginalPixels]], max_regions: int) -> tuple[Box[OriginalPixels], ...]:
-    """Returns at most so many regions that hold all boxes: neighbours, from left to right, share one.
+    """Returns up to `max_regions` regions that contain all boxes; neighbors, from left to right, share a region.
 
     Args:
-        boxes: Boxes of one picture.
-        max_regions: Most regions, at least 1.
+        boxes: Boxes in one image.
+        max_regions: Maximum number of regions, at least 1.
 
     Returns:
-        Regions with some of their surroundings, inside the picture.
+        Regions with some of their surroundings, inside the image.
     """
     ordered = sorted(boxes, key=lambda box: (box.x1 + box.x2, box.y1 + box.y2))
     count = min(max_regions, len(ordered))
@@ -196,13 +196,13 @@ def regions(boxes: Sequence[Box[OriginalPixels]], max_regions: int) -> tuple[Box
 
 
 def _quarters(space: OriginalPixels) -> tuple[Box[OriginalPixels], ...]:
-    """Returns the four quarters of a picture."""
+    """Returns the four quarters of an image."""
     x, y = space.width / 2, space.height / 2
     return tuple(Box(left, top, left + x, top + y, space) for top in (0.0, y) for left in (0.0, x))
 
 
 def _hull(boxes: Sequence[Box[OriginalPixels]]) -> Box[OriginalPixels]:
-    """Returns the smallest box around boxes."""
+    """Returns the smallest box around several boxes."""
     return Box(
         min(box.x1 for box in boxes),
         min(box.y1 for box in boxes),
@@ -213,7 +213,7 @@ def _hull(boxes: Sequence[Box[OriginalPixels]]) -> Box[OriginalPixels]:
 
 
 def _with_context(box: Box[OriginalPixels]) -> Box[OriginalPixels]:
-    """Returns a box grown about its middle to twice its sides, or to the least context, inside the picture."""
+    """Returns a box enlarged about its center to twice its sides, or to the minimum context, inside the image."""
     (x1, x2), (y1, y2) = (
         _grown(start, stop, size)
         for start, stop, size in ((box.x1, box.x2, box.space.width), (box.y1, box.y2, box.space.height))
@@ -222,32 +222,32 @@ def _with_context(box: Box[OriginalPixels]) -> Box[OriginalPixels]:
 
 
 def _grown(start: float, stop: float, size: float) -> tuple[float, float]:
-    """Returns an interval grown about its middle, moved to lie within 0 and `size`."""
+    """Returns an interval enlarged about its center and shifted into [0, size]."""
     length = min(size, max(2 * (stop - start), MIN_CONTEXT * size))
     first = min(max((start + stop - length) / 2, 0.0), size - length)
     return first, first + length
 
 
 def zoom_call(name: str, box: Box[OriginalPixels]) -> str:
-    """Returns a call of the zoom tool on a region, in the thousandths it asks for."""
+    """Returns the text of a zoom call on a region, in the thousandths that the tool expects."""
     written = convert(box, Thousandths()).outward_whole()
     bbox = [int(side) for side in (written.x1, written.y1, written.x2, written.y2)]
     return written_call("image_zoom_in_tool", image=name, bbox_2d=bbox)
 
 
 def written_call(tool: str, **arguments: object) -> str:
-    """Returns a call of a tool as it is written."""
+    """Returns the text of a tool call."""
     return json.dumps({"name": tool, "arguments": arguments}, ensure_ascii=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallRecord:
-    """One tool call, as the environment that carried it out recorded it.
+    """One tool call, as the environment executed it.
 
     Attributes:
-        name: The tool's name as it was written; empty where the text was no call.
-        succeeded: Whether the tool gave a result and not an error.
-        text: The call as it was written.
+        name: Name of the tool in the call; empty if the text was not a call.
+        succeeded: Whether the tool returned a result rather than an error.
+        text: The text of the call.
     """
 
     name: str
@@ -260,7 +260,7 @@ class CallTool:
     """Call a tool.
 
     Attributes:
-        text: What stands between the tags; whether it is a call at all is the registry's to say.
+        text: The text between the tags, which may not be a valid call; the tool registry validates it.
     """
 
     text: str
@@ -268,10 +268,10 @@ class CallTool:
 
 @dataclass(frozen=True, slots=True)
 class Zoom:
-    """Look at regions of the first picture again, enlarged.
+    """Look at regions of the first image again, enlarged.
 
     Attributes:
-        boxes: The regions, in pixels of the picture as shown; proper or not.
+        boxes: The regions, in pixels of the image as shown; they may be invalid.
     """
 
     boxes: tuple[WrittenBox, ...]
@@ -279,7 +279,7 @@ class Zoom:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answer the question, which ends the episode.
+    """Answer the question and end the episode.
 
     Attributes:
         text: The answer.
@@ -296,14 +296,14 @@ class QAState:
     """The state of a question-answering world.
 
     Attributes:
-        sample: What is asked.
-        memory: What tools can refer to.
-        shown: Pictures that came with the last observation; an earlier one is not shown twice.
-        reply: What tools said last; empty when nothing was called.
-        calls: Every call so far, as it was carried out.
-        boxes: Regions that were asked for, in pixels of the picture as shown.
-        answer: The final answer; None while there is none.
-        num_passed: Turns in which nothing could be carried out.
+        sample: The question.
+        memory: The images and texts that tools can refer to.
+        shown: Images that came with the last observation; earlier ones are not repeated.
+        reply: Last reply of a tool; empty if none was called.
+        calls: All calls so far.
+        boxes: Requested regions, in pixels of the image as shown.
+        answer: The final answer; None until it is given.
+        num_passed: Number of turns in which no action could be executed.
     """
 
     sample: Sample

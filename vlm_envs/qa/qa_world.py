@@ -1,4 +1,4 @@
-"""The base of question-answering worlds: dynamics, task, and view of an episode about one question."""
+"""The base of question-answering worlds: dynamics, task, and view of an episode with one question."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from vlm_envs.validation import require_choice, require_finite, require_flag
 from vlm_envs.world import World
 
 RIGHT = 0.5
-"""Score from which an answer counts as success; answers by rule score 0 or 1, ANLS is cut at one half already."""
+"""Score at which an answer is a success; rules score 0 or 1, and ANLS scores below 0.5 are 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +39,12 @@ class QADynamics(Dynamics[QAState, Act]):
     """Questions of one world.
 
     Attributes:
-        source: Where questions come from.
-        context: What is laid before the agent.
-        strategy: How it looks and answers; an expert's plan depends on it.
-        crops: How a strategy that has regions enlarged has them cut out.
-        max_calls: Most calls an expert makes.
-        has_boxes: Whether it is known where things are; else samples have no evidence.
+        source: Source of the questions.
+        context: Images, tools, and coordinates for the agent.
+        strategy: The way of looking and answering; an expert's plan depends on it.
+        crops: Settings for the enlarged regions of a strategy that has them.
+        max_calls: Maximum number of calls in an expert's plan.
+        has_boxes: Whether evidence has known positions; if False, it is removed from samples.
     """
 
     source: SampleSource
@@ -53,31 +53,31 @@ class QADynamics(Dynamics[QAState, Act]):
     crops: ZoomSettings
     max_calls: int
     has_boxes: bool = True
-    # Without annotations, as these are not fields
+    # No annotations, so that these are not dataclass fields
     steps_are_cheap = False  # tools draw images
-    plans_are_shortest = False  # a guess may be right without a look
+    plans_are_shortest = False  # a guess may be right without looking
 
     def generate(self, rng: np.random.Generator, split: str) -> QAState:
         """Returns a new question of a split."""
         return self._started(self.source.draw(rng, split))
 
     def num_levels(self, split: str) -> int | None:
-        """Returns how many questions a split for evaluation has, where they are listed; those to train on are drawn."""
+        """Returns the number of questions of a listed val or test split; None if questions are drawn, as in train."""
         if split == "train" or not isinstance(self.source, ListedSource):
             return None
         return self.source.num_samples(split)
 
     def level_at(self, index: int, split: str) -> QAState:
-        """Returns a listed question by its place."""
+        """Returns a listed question by its index."""
         assert isinstance(self.source, ListedSource), "num_levels() is None for other sources"
         return self._started(self.source.sample_at(index, split))
 
     def load(self, level: str) -> QAState:
-        """Returns the question of a sample's id."""
+        """Returns the question with a sample id."""
         return self._started(self.source.find(level.strip()))
 
     def level_split(self, level: str) -> str | None:
-        """Returns the split of a sample's id; None if its source does not know."""
+        """Returns the split of a sample id; None if its source does not know it."""
         if isinstance(self.source, DividedSource):
             return self.source.split_of(level.strip())
         self.load(level)
@@ -94,7 +94,7 @@ class QADynamics(Dynamics[QAState, Act]):
         return state.sample.sample_id
 
     def level_key(self, state: QAState) -> bytes:
-        """Returns the sample's digest with what was done so far."""
+        """Returns the sample's digest, followed by all actions so far."""
         done = "".join(f"\n{call.succeeded:d} {call.text}" for call in state.calls)
         answered = "" if state.answer is None else f"\nanswer {state.answer}"
         return f"{state.sample.digest}{done}{answered}".encode("utf-8", "backslashreplace")
@@ -104,7 +104,7 @@ class QADynamics(Dynamics[QAState, Act]):
         return state.sample.cluster
 
     def step(self, state: QAState, action: Act, rng: np.random.Generator) -> tuple[QAState, bool]:
-        """Calls a tool, enlarges regions, or takes the answer."""
+        """Calls a tool, enlarges regions, or records the answer."""
         if isinstance(action, Answer):
             return replace(state, answer=action.text, shown=(), reply=""), True
         if isinstance(action, Zoom):
@@ -118,7 +118,7 @@ class QADynamics(Dynamics[QAState, Act]):
         return after, result.ok
 
     def _enlarge(self, state: QAState, action: Zoom) -> tuple[QAState, bool]:
-        """Shows the regions that may be zoomed into, cut from the original's pixels."""
+        """Shows the valid regions, cropped from the original pixels."""
         space = self.strategy.space(state.sample, self.context)
         crops: list[ImageRef] = []
         if space is not None:
@@ -134,13 +134,13 @@ class QADynamics(Dynamics[QAState, Act]):
         return after, bool(crops)
 
     def _crop(self, state: QAState, box: WrittenBox, space: Space) -> ImageRef:
-        """Returns a region of the first picture, from its original pixels."""
+        """Returns a region of the first image, from its original pixels."""
         original = state.sample.images[0].picture()
         region: Box[OriginalPixels] = convert(Box(*box, space=space), original.space)
         return zoom(original, grown(pixel_rectangle(region), original.space, self.crops), self.crops)
 
     def noop_turn(self, state: QAState) -> QAState:
-        """Shows nothing again, and counts the turn: a strategy with one look may have had it."""
+        """Shows nothing new but counts the turn, because a strategy with a single look may have used it up."""
         return replace(state, shown=(), reply="", num_passed=state.num_passed + 1)
 
     def is_success(self, state: QAState) -> bool:
@@ -148,11 +148,11 @@ class QADynamics(Dynamics[QAState, Act]):
         return score_answer(state.answer, state.sample.key) >= RIGHT
 
     def is_over(self, state: QAState) -> bool:
-        """Returns whether there is an answer."""
+        """Returns whether an answer was given."""
         return state.answer is not None
 
     def plan(self, state: QAState) -> tuple[Act, ...]:
-        """Returns what a careful person does: look where the evidence is, then answer."""
+        """Returns an expert's actions: look at the evidence, then answer."""
         if self.is_over(state):
             return ()
         return (
@@ -161,14 +161,14 @@ class QADynamics(Dynamics[QAState, Act]):
         )
 
     def suboptimal_plan(self, state: QAState) -> tuple[Act, ...]:
-        """Returns the answer without a look, or where one has to be taken, behind a look at the middle."""
+        """Returns the answer without looking, or after a look at the middle if the strategy requires one."""
         if self.is_over(state):
             return ()
         return (*self.strategy.careless_calls(state, self.context), Answer(right_answer(state.sample.key)))
 
 
 def right_answer(key: AnswerKey) -> str:
-    """Returns the right answer as an expert writes it: the letter of a choice, or the first accepted words."""
+    """Returns the right answer as an expert writes it: the letter of a choice, or the first accepted text."""
     return key.answers[0].upper() if key.kind == "choice" else key.answers[0]
 
 
@@ -177,7 +177,7 @@ _HOW_TO_ANSWER: Mapping[AnswerKind, str] = MappingProxyType(
         "choice": "Answer with the letter of one option.",
         "number": "Answer with a number.",
         "exact": "Answer with a word or a few.",
-        "verdict": "",  # the question itself says which words there are
+        "verdict": "",  # the question itself lists the possible verdicts
         "semantic": "Answer in a few words.",
         "anls": "Answer with the words or the number that stand there.",
         "list": "Answer with a list in square brackets.",
@@ -189,10 +189,10 @@ class QATask(Task[QAState, Act]):
     """One question, one answer.
 
     Args:
-        name: What kind of question.
+        name: Kind of question.
         goal: One sentence.
-        context: What is laid before the agent.
-        strategy: How it looks and answers.
+        context: Images, tools, and coordinates for the agent.
+        strategy: The way of looking and answering.
         answer_reward: Reward of a right answer.
     """
 
@@ -219,11 +219,11 @@ class QATask(Task[QAState, Act]):
         )
 
     def write_action(self, action: Act) -> str:
-        """Returns a call, a zoom or an answer as it is written."""
+        """Returns the text of a call, a zoom, or an answer."""
         return self.strategy.write_zoom(action) if isinstance(action, Zoom) else action.text
 
     def action_sections(self, actions: Sequence[Act], thoughts: Mapping[str, str]) -> dict[str, str]:
-        """Returns the section in which the one action of a turn stands."""
+        """Returns the section that contains the only action of a turn."""
         (action,) = actions
         if isinstance(action, CallTool):
             return {"tool_call": action.text}
@@ -236,7 +236,7 @@ class QATask(Task[QAState, Act]):
         return self.strategy.thoughts(state, self.context, actions[0])
 
     def reward_terms(self, state: QAState, next_state: QAState, *, success: bool) -> dict[str, float]:
-        """Returns what the answer earns; looking is free."""
+        """Returns the reward of the answer; looking is free."""
         if next_state.answer is None:
             return {"answer": 0.0}
         return {"answer": self.answer_reward * score_answer(next_state.answer, next_state.sample.key)}
@@ -246,39 +246,39 @@ class QATask(Task[QAState, Act]):
         return {"answer": 0.0}
 
     def best_return(self, state: QAState, num_actions: int) -> float:
-        """Returns what a right answer earns."""
+        """Returns the reward of a right answer."""
         return self.answer_reward
 
     def instruction(self, state: QAState) -> str:
-        """Returns pictures, texts, question and options."""
+        """Returns images, texts, question, and options."""
         sample = state.sample
         texts = [f"{name}:\n{text}" for name, text in sample.texts]
         parts = (self.context.introduction(sample), *texts, f"Question: {sample.question}", *options(sample.key))
         return "\n".join(filter(None, (*parts, _HOW_TO_ANSWER[sample.key.kind])))
 
     def brief(self, state: QAState) -> tuple[str, ...]:
-        """Returns question, options and texts."""
+        """Returns question, options, and texts."""
         sample = state.sample
         texts = (f"{name}: {text}" for name, text in sample.texts)
         parts = (" ".join(part.split()) for part in (*sample.question.splitlines(), *options(sample.key), *texts))
         return tuple(filter(None, parts))
 
     def solution(self, state: QAState, plan: Sequence[Act]) -> str:
-        """Returns the right answer, with the words of the option that it is."""
+        """Returns the right answer; for a choice, with the text of the option."""
         key = state.sample.key
         answer = plan[-1].text if isinstance(plan[-1], Answer) else key.answers[0]
         chosen = [text for text in options_of(key) if text.startswith(f"{answer}. ")]
         return chosen[0] if chosen else answer
 
     def hint(self, state: QAState) -> str:
-        """Returns what a tool said last, in its tags; pictures come in the order of the names it gives them."""
+        """Returns the last tool reply in its tags; its image names are in the order in which the images are shown."""
         if not state.reply:
             return ""
         opening, closing = TOOL_OUTPUT_TAGS
         return f"{opening}\n{state.reply}\n{closing}"
 
     def metrics(self, state: QAState) -> dict[str, float]:
-        """Returns the score, in all and of its category, and how many calls there were, where there can be any."""
+        """Returns the score, overall and by category, and the numbers of calls if the strategy allows any."""
         score = score_answer(state.answer, state.sample.key)
         measured = {"score": score, f"score_{state.sample.category}": score}
         if not self.strategy.looks_closer:
@@ -297,12 +297,12 @@ def options(key: AnswerKey) -> tuple[str, ...]:
 
 
 def options_of(key: AnswerKey) -> tuple[str, ...]:
-    """Returns the options of a choice, each behind its letter."""
+    """Returns the options of a choice, each with its letter."""
     return tuple(f"{letter}. {text}" for letter, text in zip(string.ascii_uppercase, key.options, strict=False))
 
 
 def random_answer(key: AnswerKey, rng: np.random.Generator) -> str:
-    """Returns an answer by chance: a letter of a choice, a verdict, a small number, or a word that is hardly right."""
+    """Returns a random answer: a letter, a verdict, a small number, or a text that is almost surely wrong."""
     if key.verdicts:
         return key.verdicts[rng.integers(len(key.verdicts))]
     if key.kind == "choice":
@@ -315,11 +315,11 @@ Pixels = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, kw_only=True)
 class QAView(View[QAState]):
-    """What came with the last observation, and the truth about the question.
+    """Shows the images of the last observation, and the ground truth.
 
     Attributes:
-        context: Gives the budget of pictures.
-        strategy: Gives the space in which boxes are written.
+        context: Provides the pixel budget.
+        strategy: Provides the coordinate space of boxes.
     """
 
     tells_answer: ClassVar[bool] = True
@@ -328,9 +328,9 @@ class QAView(View[QAState]):
     strategy: Strategy
 
     def image(self, state: QAState) -> Pixels:
-        """Returns what came last in one picture, side by side; where nothing came, what came first.
+        """Returns the images of the last observation, or else the first one, side by side in a single image.
 
-        Where there is no picture at all, the question is written on a sheet.
+        If there is no image at all, the question is drawn as text.
         """
         shown = state.shown or self.context.opening(state.sample)[1]
         if not shown:
@@ -339,14 +339,14 @@ class QAView(View[QAState]):
         return row.pixels.copy()
 
     def images(self, state: QAState) -> tuple[Pixels, ...]:
-        """Returns the pictures that came last, each scaled to the budget."""
+        """Returns the images of the last observation, each scaled to the budget."""
         return tuple(self.context.shown(image, state.sample).pixels.copy() for image in state.shown)
 
     def structured(self, state: QAState) -> Mapping[str, Any]:
-        """Returns question, key, evidence in the strategy's space, calls and answer, in JSON types.
+        """Returns question, key, evidence in the strategy's space, calls, and answer, as JSON types.
 
-        `sample_digest` is of what is shown and asked, `truth_digest` of what is right: ids alone do not tell two
-        folders of one data set apart.
+        `sample_digest` identifies the question and images, `truth_digest` the right answer: ids alone do not
+        distinguish two folders of a dataset.
         """
         sample, key = state.sample, state.sample.key
         shown_as = self.context.shown_pixels(sample)
@@ -361,7 +361,7 @@ class QAView(View[QAState]):
             "answer_kind": key.kind,
             "answers": list(key.answers),
             "options": list(key.options),
-            "evidence": [{"label": each.label, "box": list(box)} for each, box in evidence],
+            "evidence": [{"label": item.label, "box": list(box)} for item, box in evidence],
             "evidence_pages": list(sample.evidence_pages),
             "shown_size": None if shown_as is None else [shown_as.width, shown_as.height],
             "calls": [{"name": call.name, "succeeded": call.succeeded} for call in state.calls],
@@ -374,7 +374,7 @@ class QAView(View[QAState]):
         }
 
     def describe(self, state: QAState, representation: str) -> str:
-        """Returns what is true of the question, in sentences or as JSON."""
+        """Returns the facts about the question, as sentences or JSON."""
         sample = state.sample
         if representation == "structured":
             pages = {"evidence_pages": list(sample.evidence_pages)} if sample.evidence_pages else {}
@@ -383,7 +383,7 @@ class QAView(View[QAState]):
         return f"{sample.facts} The right answer is {right_answer(sample.key)}.{pages_text}".strip()
 
     def true_description(self, state: QAState, representation: str) -> str:
-        """Returns the facts that a careful look tells; empty where there are none, or they are what is asked for."""
+        """Returns the facts visible in the image; empty if there are none, or if they would give away the verdict."""
         return "" if state.sample.key.kind == "verdict" else state.sample.facts
 
 
@@ -396,7 +396,7 @@ _MAX_LINES = 60
 
 
 def written_sheet(sample: Sample) -> Picture:
-    """Returns question and texts of a sample as black letters on white; what is too long for the sheet is left out."""
+    """Returns the question and texts of a sample in black letters on white; text beyond the sheet is cut off."""
     font = ImageFont.load_default(size=_FONT_PX)
     parts = (sample.question, *(f"{name}:\n{text}" for name, text in sample.texts))
     lines = [line for part in parts for line in _wrapped(part, font)][:_MAX_LINES]
@@ -408,46 +408,48 @@ def written_sheet(sample: Sample) -> Picture:
 
 
 def _wrapped(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> list[str]:
-    """Returns the lines of a text, and a blank one behind them."""
+    """Returns the lines of a text, followed by a blank line."""
     columns = int((_WIDTH_PX - 2 * _MARGIN_PX) / (font.getlength("etaoin shrdlu") / 13) * 0.8)
     return [line for whole in text.splitlines() for line in textwrap.wrap(whole, columns) or [""]] + [""]
 
 
 DEFAULT_CROPS = ZoomSettings(upscaler=LanczosUpscaler())
-"""How regions are cut out: enlarged by the default super-resolution agent."""
+"""Default settings for regions: enlarged by the default super-resolution agent."""
 
 
 class QAWorld(World[QAState, Act]):
-    """Asks one question; the agent looks as its strategy allows, and answers.
+    """Asks one question. The agent looks as its strategy allows, then answers.
 
     Args:
-        name: What kind of question, for prompts.
+        name: Kind of question, for prompts.
         goal: One sentence.
-        generated: Where questions come from unless another place is named; None where it has to be.
-        open_dataset: Opens a user's copy of a data set, in place of it; None where there are none.
-        source: A source in place of it, or `"module:factory"` of one.
-        dataset: Name of a data set.
-        folder: Where the user's copy of it is.
-        is_benchmark: Whether all of that is the split `test`; None for what it was published as.
-        train_on_all: Whether all of it is the split `train`; evaluations are of another data set then.
-        context: What is laid before the agent.
-        strategies: The strategies this world has, by name.
-        prompt_format: Name of one of them.
-        task_type: What asks and reports, `QATask` or a class that inherits from it.
-        crops: How a strategy that has regions enlarged has them cut out; one that magnifies enlarges them all.
+        generated: Default source of questions; None if another one must be named.
+        open_dataset: Opens a local copy of a dataset; None if the world supports none.
+        source: A source to use instead, or `"module:factory"` of one.
+        dataset: Name of a dataset.
+        folder: Folder of the local copy of the dataset.
+        is_benchmark: Whether the whole dataset is the split `test`; None for the dataset's default.
+        train_on_all: Whether the whole dataset is the split `train`, for evaluation on another dataset.
+        context: Images, tools, and coordinates for the agent.
+        strategies: The available strategies, by name.
+        prompt_format: Name of the strategy to use.
+        task_type: `QATask` or a subclass, which writes prompts and reports.
+        crops: Settings for the enlarged regions of a strategy that has them; one that magnifies enlarges all
+            of them.
         answer_reward: Reward of a right answer.
-        boxes: Whether it is known where things are; False for questions such as of data sets that nobody annotated.
-        max_turns: Turns; None for the strategy's own number.
-        format_reward: Paid each turn whose response is in the format. 0 here, for an agent that is paid by the turn
-            asks as often as it may.
-        **world_kwargs: As in `World`.
+        boxes: Whether evidence has known positions; False for questions such as those of datasets without
+            annotations.
+        max_turns: Turns; None for the strategy's default.
+        format_reward: Paid each turn whose response is in the format. The default is 0, because a reward per
+            turn encourages as many calls as possible.
+        **world_kwargs: See `World`.
 
     Raises:
-        ConfigError: If an argument is not usable.
+        ConfigError: If an argument is not valid.
     """
 
     view_type: ClassVar[type[QAView]] = QAView
-    """What shows an episode and tells the truth about it."""
+    """The view class, which shows an episode and provides the ground truth."""
 
     def __init__(
         self,
@@ -475,17 +477,18 @@ class QAWorld(World[QAState, Act]):
     ) -> None:
         if max_actions_per_turn != 1:
             raise ConfigError(
-                f"A turn is one look or one answer, so max_actions_per_turn is 1; got {max_actions_per_turn!r}."
+                "max_actions_per_turn must be 1, because a turn is one look or one answer; got "
+                f"{max_actions_per_turn!r}."
             )
         strategy = strategies[require_choice("prompt_format", prompt_format, tuple(strategies))]
         if strategy.has_tools and context.coordinates == "pixels":
             others = [name for name, other in strategies.items() if not other.has_tools]
             raise ConfigError(
-                f"prompt_format={prompt_format!r} calls a zoom tool whose boxes are thousandths; got "
+                f"prompt_format={prompt_format!r} calls a zoom tool whose boxes are in thousandths, not "
                 f"coordinates='pixels'. Use coordinates='thousandths' or None, or a format without tools: {others}."
             )
         if strategy.magnifies:
-            # No more of a crop is shown than the budget, so that no more of it is worth enlarging.
+            # A crop is shown within the budget, so enlarging it beyond that is wasted
             crops = replace(crops, upscale_below_px=None, max_upscaled_pixels=context.max_pixels)
         num_turns = strategy.max_turns if max_turns is None else max_turns
         dynamics = QADynamics(

@@ -1,4 +1,4 @@
-"""A sample: one question with its answer, and what it is about. Sources make samples and find them again by id."""
+"""Samples: a question with its answer and images or document. Sources make samples and find them again by id."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from vlm_envs.validation import require_flag
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evidence:
-    """One thing in a picture that the answer rests on.
+    """One thing in an image that the answer depends on.
 
     Attributes:
-        label: What it is called, such as `red mug`; unambiguous in its picture.
-        box: Where it is, in pixels of the original.
-        point: A pixel that surely belongs to it; None where nobody knows more than the box.
-        image: Index of the picture.
-        has_box: Whether the box is the thing's; else nobody drew one, and it is the pixel of the point.
+        label: Its name, such as `red mug`; unambiguous within its image.
+        box: Its bounding box, in pixels of the original.
+        point: A pixel that belongs to it; None if only the box is known.
+        image: Index of the image.
+        has_box: Whether the box is annotated; otherwise it is just the pixel of the point.
     """
 
     label: str
@@ -44,20 +44,21 @@ class Sample:
 
     Attributes:
         sample_id: One line of text by which its source finds it again; also the level text of the worlds.
-        question: What is asked, options not included.
-        key: The answer, the options where it is a choice, and how answers are compared.
+        question: The question without its options.
+        key: The answer, the options of a choice, and how answers are compared.
         category: Kind of question, for evaluations by kind; lower case with underscores.
         digest: Hash of everything a model is shown or asked; splits are disjoint by it.
-        cluster: Id of the content that it shares with other questions of its dataset, such as an image or a document;
-            empty if it shares none. Statistics treat questions with equal clusters as dependent.
-        images: The pictures, the one the question is about first; or the frames of a video, in order.
-        times_s: Of a video: when each frame is shown, in seconds; else empty.
-        document: The document, where it is about one.
-        texts: Named texts that belong to the question, such as the responses to be judged.
-        evidence: What the answer rests on in the pictures; empty where nobody annotated it, or nothing is there.
-        evidence_pages: Pages of the document that hold the answer, counted from 1.
-        facts: Whole sentences that are true, without coordinates: what a careful look at the evidence tells. The
-            oracle reasons with them.
+        cluster: Id of the content shared with other questions of the dataset, such as an image or a document;
+            empty if none is shared. Statistics treat questions with equal clusters as dependent.
+        images: The images, the one in question first; or the frames of a video, in order.
+        times_s: Time of each frame of a video, in seconds; otherwise empty.
+        document: The document, if the question is about one.
+        texts: Named texts that belong to the question, such as the responses to judge.
+        evidence: Things in the images that the answer depends on; empty if there are none, or if they are not
+            annotated.
+        evidence_pages: Pages of the document that contain the answer, counted from 1.
+        facts: True sentences, without coordinates, about what a careful look at the evidence shows. The
+            oracle uses them as its reasoning.
     """
 
     sample_id: str
@@ -76,12 +77,12 @@ class Sample:
 
     @property
     def truth_digest(self) -> str:
-        """Hash of what is right: how answers are compared and with which, and the evidence.
+        """Hash of the ground truth: the accepted answers, how they are compared, and the evidence.
 
-        Two data sets may show and ask the same and differ in nothing but this. Boxes count in pixels of the original,
-        so that a sample is the same whatever size a world shows it in.
+        Two datasets may differ in nothing else. Boxes are in pixels of the original, so that the hash does
+        not depend on the size at which a world shows it.
         """
-        boxes = [(each.label, each.box.x1, each.box.y1, each.box.x2, each.box.y2, each.image) for each in self.evidence]
+        boxes = [(item.label, item.box.x1, item.box.y1, item.box.x2, item.box.y2, item.image) for item in self.evidence]
         key = self.key
         tolerance = () if key.tolerance is None else (key.tolerance,)
         truth = (key.kind, key.answers, key.options, boxes, self.evidence_pages, *tolerance)
@@ -89,29 +90,29 @@ class Sample:
 
 
 def cluster_id(kind: str, content: str) -> str:
-    """Returns the cluster of what shares some content: its kind and a hash.
+    """Returns the cluster of samples that share some content: its kind and a hash.
 
     Args:
-        kind: Such as `image`.
-        content: What identifies it: a name or a hash.
+        kind: Kind of content, such as `image`.
+        content: Its name or hash.
     """
     return f"{kind}-{hashlib.blake2b(content.encode('utf-8', 'surrogatepass'), digest_size=8).hexdigest()}"
 
 
 class SampleSource(Protocol):
-    """Where samples come from: a generator, or a user's copy of a data set."""
+    """A source of samples: a generator, or a local copy of a dataset."""
 
     @property
     def name(self) -> str:
-        """What begins the ids of its samples."""
+        """Prefix of the sample ids."""
         ...
 
     def draw(self, rng: np.random.Generator, split: str) -> Sample:
         """Returns a sample of a split.
 
         Args:
-            rng: The only source of chance.
-            split: `"train"`, `"val"` or `"test"`; no content is in two of them.
+            rng: The only source of randomness.
+            split: `"train"`, `"val"` or `"test"`; splits share no content.
 
         Raises:
             GenerationError: If there is no sample of the split.
@@ -119,42 +120,42 @@ class SampleSource(Protocol):
         ...
 
     def find(self, sample_id: str) -> Sample:
-        """Returns the sample of an id that this source gave.
+        """Returns the sample with an id of this source.
 
         Raises:
-            LevelError: If the id is not one of this source's; it says what ids look like.
+            LevelError: If the id does not belong to this source; the message shows an example.
         """
         ...
 
 
 @runtime_checkable
 class DividedSource(SampleSource, Protocol):
-    """A source that can tell which split an id belongs to."""
+    """A source that knows the split of an id."""
 
     def split_of(self, sample_id: str) -> str | None:
-        """Returns the split of the sample of an id, without reading pictures or documents where they are stored.
+        """Returns the split of the sample with an id, without reading stored images or documents.
 
         Raises:
-            LevelError: If the id is not one of this source's.
+            LevelError: If the id does not belong to this source.
         """
         ...
 
 
 @runtime_checkable
 class ListedSource(SampleSource, Protocol):
-    """A source whose samples are listed: its val and test splits are gone through in order, each sample once."""
+    """A source that lists its samples: val and test are traversed in order, each sample once."""
 
     def num_samples(self, split: str) -> int:
-        """Returns how many samples a split has."""
+        """Returns the number of samples in a split."""
         ...
 
     def sample_at(self, index: int, split: str) -> Sample:
-        """Returns a sample of a split by its place, from 0, in the order of the files."""
+        """Returns a sample of a split by its index, in the order of the files."""
         ...
 
 
 OpenDataset = Callable[..., SampleSource]
-"""Opens a user's copy of a data set: its name, the folder, `is_benchmark` and `train_on_all`, as `QAWorld` has them."""
+"""Opens a local copy of a dataset: its name, the folder, `is_benchmark`, and `train_on_all`, as for `QAWorld`."""
 
 
 def chosen_source(
@@ -167,16 +168,16 @@ def chosen_source(
     is_benchmark: bool | None,
     train_on_all: bool = False,
 ) -> SampleSource:
-    """Returns the source that a world's arguments name; they are those of `vlm_envs.qa.qa_world.QAWorld`.
+    """Returns the source that the arguments of a `vlm_envs.qa.qa_world.QAWorld` specify.
 
     Raises:
-        ConfigError: If a data set comes without its folder or the other way round, or beside a source; if
-            `is_benchmark` or `train_on_all` is no switch, or comes without a data set; if the source is none.
+        ConfigError: If only one of dataset and folder is given, or both together with a source; if
+            `is_benchmark` or `train_on_all` is not a bool, or is given without a dataset; or if the source is
+            not valid.
     """
     if (dataset is None) != (folder is None) or (dataset is not None and (source is not None or open_dataset is None)):
         raise ConfigError(
-            f"dataset and folder go together, and without source; got dataset={dataset!r}, folder={folder!r}, "
-            f"source={source!r}."
+            f"Give both dataset and folder, or a source; got dataset={dataset!r}, folder={folder!r}, source={source!r}."
         )
     if is_benchmark is not None:
         require_flag("is_benchmark", is_benchmark)
@@ -184,8 +185,8 @@ def chosen_source(
     if dataset is not None and open_dataset is not None:
         return open_dataset(dataset, folder, is_benchmark=is_benchmark, train_on_all=train_on_all)
     if is_benchmark is not None:
-        raise ConfigError(f"is_benchmark is of a dataset; got is_benchmark={is_benchmark} without dataset and folder.")
+        raise ConfigError(f"is_benchmark={is_benchmark} needs a dataset; give dataset and folder, or remove it.")
     if train_on_all:
-        raise ConfigError("train_on_all is of a dataset; got train_on_all=True without dataset and folder.")
+        raise ConfigError("train_on_all=True needs a dataset; give dataset and folder, or remove it.")
     chosen: SampleSource = resolved("source", generated if source is None else source, "draw", "find")
     return chosen

@@ -1,10 +1,11 @@
-"""How a question may be looked into: what the prompt asks for, how a response is read, how an expert would do it.
+"""Strategies for looking at a question: prompt rules, parsing of responses, and an expert's behavior.
 
-The response formats are `vlm_envs.responses.formats.QA_FORMATS`; here is what belongs into them. Boxes and points
-are written in one coordinate space per strategy: thousandths in calls of the zoom tool (`arm`), pixels of the picture
-as shown in `<zoom>` and in grounded thoughts (`mags`, `ivgr_grounded`, `ivgr_views`), percents with two decimals in
-`points`, where pixels of a scaled picture would be too coarse for the smallest things. A context's `coordinates` puts
-thousandths or pixels in their place, except in calls of the zoom tool, whose boxes are thousandths as in the paper.
+The response formats are `vlm_envs.responses.formats.QA_FORMATS`; this module defines their contents. Each
+strategy writes boxes and points in one coordinate space: thousandths in calls of the zoom tool (`arm`),
+pixels of the image as shown in `<zoom>` and in grounded thoughts (`mags`, `ivgr_grounded`, `ivgr_views`), and
+percent with two decimals in `points`, where pixels of a scaled image would be too coarse for the smallest
+things. A context's `coordinates` selects thousandths or pixels instead, except in calls of the zoom tool,
+which takes thousandths as in the paper.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ Reader = Callable[[str], Act | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy:
-    """A way of looking and answering; this one thinks and answers, and looks no closer.
+    """A way of looking and answering; this base class thinks and answers without a closer look.
 
     Attributes:
         name: Key of `QA_FORMATS`.
-        max_turns: Turns there usually are.
+        max_turns: Default number of turns.
         has_tools: Whether tools can be called.
-        magnifies: Whether every region it is shown is enlarged, not only small ones.
-        expected: What the agent is told when nothing could be carried out.
+        magnifies: Whether all regions are enlarged, not only small ones.
+        expected: Description of a valid response, for the prompt after an invalid one.
     """
 
     name: str = "direct"
@@ -55,40 +56,40 @@ class Strategy:
 
     @property
     def response_format(self) -> ResponseFormat:
-        """The tags."""
+        """The response format with its tags."""
         return QA_FORMATS[self.name]
 
     @property
     def looks_closer(self) -> bool:
-        """Whether a tool can be called, or a zoom be asked for."""
+        """Whether the agent can call a tool or request a zoom."""
         return self.has_tools or bool(self.readers())
 
     def rules(self, context: QAContext) -> tuple[str, ...]:
-        """Returns what the prompt says of how to look."""
+        """Returns the prompt's rules for looking."""
         return ("Think about what you see in the pictures, then answer.",)
 
     def readers(self) -> Mapping[str, Reader]:
-        """Returns how sections other than `<answer>` are read, by section."""
+        """Returns the parser of each section other than `<answer>`."""
         return {}
 
     def lenient_readers(self) -> Mapping[str, Reader]:
-        """Returns how worlds with lenient reading read those sections; by default they read them as others do."""
+        """Returns the parsers that replace those of `readers` in worlds with lenient reading."""
         return {}
 
     def space(self, sample: Sample, context: QAContext) -> Space | None:
-        """Returns how boxes and points are written in thoughts; None where they are not."""
+        """Returns the coordinate space of boxes and points in thoughts; None if there are none."""
         return None
 
     def regions(self, boxes: tuple[WrittenBox, ...], space: Space) -> tuple[WrittenBox, ...]:
-        """Returns the regions that are shown enlarged of those a zoom asks for, proper or not, in the same space."""
+        """Returns the regions to show enlarged, given the possibly invalid boxes of a zoom in the same space."""
         return ()
 
     def reply(self, num_shown: int, num_asked: int, context: QAContext) -> str:
-        """Returns what is said about a zoom."""
+        """Returns the text that accompanies enlarged regions."""
         return ""
 
     def write_zoom(self, action: Zoom) -> str:
-        """Returns a zoom as it stands in a thought."""
+        """Returns the text of a zoom within a thought."""
         return " ".join(map(write_box, action.boxes))
 
     def expert_calls(self, state: QAState, context: QAContext, max_calls: int) -> tuple[Act, ...]:
@@ -96,64 +97,64 @@ class Strategy:
         return ()
 
     def careless_calls(self, state: QAState, context: QAContext) -> tuple[Act, ...]:
-        """Returns the looks without which a response would not be in the format, wherever they go."""
+        """Returns arbitrary looks, if the response format requires any."""
         return ()
 
     def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
-        """Returns what an expert thinks before an action, by section."""
+        """Returns an expert's thoughts before an action, by section."""
         return {"think": f"{facts_of(state.sample)} That settles the question."}
 
 
 def box_space(sample: Sample, context: QAContext) -> Space | None:
-    """Returns pixels of the first picture as shown, or thousandths if the context says so; None without a picture."""
+    """Returns the pixels of the first image as shown, or thousandths if the context selects them; None without one."""
     shown = context.shown_pixels(sample)
     return Thousandths() if context.coordinates == "thousandths" and shown is not None else shown
 
 
 def box_unit(context: QAContext) -> str:
-    """Returns what boxes are written in, for prompts."""
+    """Returns the unit of boxes, for prompts."""
     if context.coordinates == "thousandths":
         return "in thousandths of the picture's width and height"
     return "in pixels of the picture as shown"
 
 
 def written_evidence(sample: Sample, space: Space | None) -> tuple[tuple[Evidence, WrittenBox], ...]:
-    """Returns the first picture's evidence with its boxes in a space, in whole units or in percents; nothing for None.
+    """Returns the first image's evidence and its boxes in a space, in whole units or in percent; empty for None.
 
-    What has no box of its own, only a point, is left out.
+    Evidence with only a point is omitted.
     """
     if space is None:
         return ()
-    converted = [(each, convert(each.box, space)) for each in sample.evidence if each.image == 0 and each.has_box]
+    converted = [(item, convert(item.box, space)) for item in sample.evidence if item.image == 0 and item.has_box]
     whole = not isinstance(space, Percents)
-    rounded = [(each, box.outward_whole() if whole else box) for each, box in converted]
-    return tuple((each, WrittenBox(box.x1, box.y1, box.x2, box.y2)) for each, box in rounded)
+    rounded = [(item, box.outward_whole() if whole else box) for item, box in converted]
+    return tuple((item, WrittenBox(box.x1, box.y1, box.x2, box.y2)) for item, box in rounded)
 
 
 def write_box(box: WrittenBox) -> str:
-    """Returns a box as it is written, `[x1, y1, x2, y2]`."""
+    """Formats a box as `[x1, y1, x2, y2]`."""
     return f"[{', '.join(f'{side:g}' for side in box)}]"
 
 
 def from_the_left(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """Returns evidence in the order in which experts list it: from the left, of equals from the top."""
-    return sorted(evidence, key=lambda each: (each.box.x1, each.box.y1))
+    """Sorts evidence as experts list it: from left to right, ties from top to bottom."""
+    return sorted(evidence, key=lambda item: (item.box.x1, item.box.y1))
 
 
 def seen_in(sample: Sample) -> str:
-    """Returns everything in the first picture that the answer rests on, from the left, and the facts, in words."""
+    """Returns the labels of the first image's evidence, from left to right, and the facts."""
     listed = from_the_left(sample.evidence)
     labels = " ".join(f"{evidence.label}." for evidence in listed if evidence.image == 0)
     return f"{labels} {facts_of(sample)}".strip()
 
 
 def facts_of(sample: Sample) -> str:
-    """Returns the facts that settle a question, or that nothing is left out where a sample tells none."""
+    """Returns the facts that settle a question, or a general statement for a sample without facts."""
     return sample.facts or "I have looked at everything that bears on it."
 
 
 Views = Literal["both", "crops", "union", "none"]
-"""What iVGR's second pass is shown: every boxed region, the one region around all of them, both, or nothing."""
+"""Views in iVGR's second pass: each boxed region, the region around all of them, both, or none."""
 
 VIEWS: tuple[str, ...] = get_args(Views)
 
@@ -161,21 +162,21 @@ MagsStage = Literal[1, 2]
 """Stage of Mags-RL's curriculum."""
 
 MAX_CROPS = 8
-"""Most regions enlarged in one turn; further boxes count but are not shown."""
+"""Maximum number of regions enlarged in one turn; further boxes count but are not shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TwoPassStrategy(Strategy):
-    """A first turn that names regions of the first picture, and a second one that answers."""
+    """A first turn that names regions of the first image, and a second one that answers."""
 
     max_turns: int = 2
 
     def space(self, sample: Sample, context: QAContext) -> Space | None:
-        """Returns pixels of the picture as shown, or thousandths."""
+        """Returns pixels of the image as shown, or thousandths."""
         return box_space(sample, context)
 
     def expert_calls(self, state: QAState, context: QAContext, max_calls: int) -> tuple[Act, ...]:
-        """Returns one look at everything that the answer rests on, or at the middle where nothing can be named."""
+        """Returns a zoom into all evidence, or into the middle if there is none."""
         if state.calls or state.num_passed:
             return ()
         return (Zoom(zoom_boxes(state.sample, context)),)
@@ -183,13 +184,14 @@ class TwoPassStrategy(Strategy):
 
 @dataclass(frozen=True, kw_only=True)
 class ZoomStrategy(TwoPassStrategy):
-    """Mags-RL: regions are named in the first thought, and come back enlarged for a second one.
+    """Mags-RL: the first thought names regions, and a second thought follows with the regions enlarged.
 
-    Source: Mags-RL, section 3.2 (every region is magnified, not only small ones) and appendix A.1 (a prompt a stage of
-    the curriculum, the second one for evaluation too); the words are ours.
+    Source: Mags-RL, section 3.2 (every region is magnified, not only small ones) and appendix A.1 (a prompt
+        per stage of the curriculum; evaluation uses the second). The wording is ours.
 
     Attributes:
-        stage: Of the curriculum: 1 asks for a zoom where something is unclear, 2 for one into every target.
+        stage: Stage of the curriculum: 1 asks for a zoom where something is unclear, 2 for a zoom into every
+            target.
     """
 
     name: str = "mags"
@@ -198,7 +200,7 @@ class ZoomStrategy(TwoPassStrategy):
     stage: MagsStage = 2
 
     def rules(self, context: QAContext) -> tuple[str, ...]:
-        """Returns how regions are named."""
+        """Returns the rules for naming regions."""
         unit = box_unit(context)
         how = {
             1: "First think. Where something that matters is too small or unclear, name the region to look at again "
@@ -211,20 +213,20 @@ class ZoomStrategy(TwoPassStrategy):
         return (how[self.stage], "They come back enlarged, or you are told why not. Then think again, and answer.")
 
     def readers(self) -> Mapping[str, Reader]:
-        """Returns the reader of the first thought."""
+        """Returns the parser of the first thought."""
         return {"think": read_zoom}
 
     def lenient_readers(self) -> Mapping[str, Reader]:
-        """Returns the reader of the last `<zoom>`, in which boxes may be written in any way."""
+        """Returns a parser of the last `<zoom>` that accepts boxes in any notation."""
         return {"think": read_last_zoom}
 
     def regions(self, boxes: tuple[WrittenBox, ...], space: Space) -> tuple[WrittenBox, ...]:
-        """Returns the valid boxes: ordered, inside, and under 40 % of the picture's area."""
+        """Returns the valid boxes: ordered, inside the image, and under 40% of its area."""
         valid = (box for box in dict.fromkeys(boxes) if box.is_zoomable(space.width, space.height))
         return tuple(valid)[:MAX_CROPS]
 
     def reply(self, num_shown: int, num_asked: int, context: QAContext) -> str:
-        """Returns how many regions are shown, or how they should be asked for."""
+        """Returns the number of regions shown, or how to request them correctly."""
         if num_shown:
             return f"{num_shown} of {num_asked} regions, enlarged, in the order they were asked for."
         return (
@@ -233,19 +235,19 @@ class ZoomStrategy(TwoPassStrategy):
         )
 
     def careless_calls(self, state: QAState, context: QAContext) -> tuple[Act, ...]:
-        """Returns one look at the middle, for a first thought has a zoom in it."""
+        """Returns a zoom into the middle, because the first thought must contain a zoom."""
         if state.calls or state.num_passed:
             return ()
         return (Zoom((_middle_box(self.space(state.sample, context)),)),)
 
     def write_zoom(self, action: Zoom) -> str:
-        """Returns one list of boxes in its tags."""
+        """Returns a list of boxes in its tags."""
         return f"<zoom>[{', '.join(map(write_box, action.boxes))}]</zoom>"
 
     def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
-        """Returns a first thought that says what to look for, or a second one that says what was seen.
+        """Returns a first thought about what to look for, or a second one about what was seen.
 
-        They are as long as the paper's volume rewards want them: 19 different words first, then 25.
+        Their lengths, 19 and 25 different words, satisfy the paper's volume rewards.
         """
         if isinstance(action, Zoom):
             return {
@@ -260,13 +262,14 @@ class ZoomStrategy(TwoPassStrategy):
 
 @dataclass(frozen=True, kw_only=True)
 class ViewsStrategy(TwoPassStrategy):
-    """iVGR at test time: what was boxed in a first thought comes back as views, and a second one is in words.
+    """iVGR at test time: regions boxed in a first thought are shown as views, and a second thought uses words only.
 
-    Source: iVGR, section 3.4 and Table 4. The paper's second pass starts anew with the picture, the crops and the crop
-    around all of them; here it is the second turn, so that the picture and the first thought stand before it.
+    Source: iVGR, section 3.4 and Table 4. The paper's second pass is a new conversation with the image, the
+        crops, and the crop around all of them; here it is the second turn, which also sees the image and the
+        first thought.
 
     Attributes:
-        views: Which views are shown; the paper's ablations.
+        views: The views to show, as in the paper's ablations.
     """
 
     name: str = "ivgr_views"
@@ -274,7 +277,7 @@ class ViewsStrategy(TwoPassStrategy):
     views: Views = "both"
 
     def rules(self, context: QAContext) -> tuple[str, ...]:
-        """Returns how boxes are written and what becomes of them."""
+        """Returns the rules for writing boxes, and what happens with them."""
         return (
             "First think about what matters, and write the box [x1, y1, x2, y2] of everything that does, "
             f"{box_unit(context)}.",
@@ -282,13 +285,13 @@ class ViewsStrategy(TwoPassStrategy):
         )
 
     def readers(self) -> Mapping[str, Reader]:
-        """Returns the reader of the first thought; boxes in the second one are nothing but words."""
+        """Returns the parser of the first thought; boxes in the second one have no effect."""
         return {"think": read_boxes}
 
     def regions(self, boxes: tuple[WrittenBox, ...], space: Space) -> tuple[WrittenBox, ...]:
-        """Returns every box as far as it is in the picture, and last the smallest one around them all.
+        """Returns the part of each box inside the image, followed by the smallest box around all of them.
 
-        One box is its own surroundings and is shown once.
+        If there is only one box, it is shown once.
         """
         inside = tuple(dict.fromkeys(part for box in boxes if (part := _inside(box, space)) is not None))
         if not inside or self.views == "none":
@@ -303,7 +306,7 @@ class ViewsStrategy(TwoPassStrategy):
         return tuple(dict.fromkeys((*crops, union))) if self.views != "crops" else crops
 
     def reply(self, num_shown: int, num_asked: int, context: QAContext) -> str:
-        """Returns what the views are."""
+        """Describes the views."""
         if not num_shown:
             return "There are no closer views. Look at the picture again."
         order = {
@@ -314,14 +317,14 @@ class ViewsStrategy(TwoPassStrategy):
         return f"Closer views: {order[self.views]}."
 
     def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
-        """Returns a first thought that leads up to the boxes, or a second one of what was seen."""
+        """Returns a first thought that leads up to the boxes, or a second one about what was seen."""
         if isinstance(action, Zoom):
             return {"think": "The answer depends on what is here: "}
         return {"think": seen_in(state.sample)}
 
 
 def read_zoom(text: str) -> Zoom | None:
-    """Reads the one `<zoom>` of a thought; None when there is none, several, or no list of boxes in it."""
+    """Parses the only `<zoom>` of a thought; None if there is not exactly one, or if it has no list of boxes."""
     before, _, rest = text.partition("<zoom>")
     inside, closing, after = rest.partition("</zoom>")
     if not closing or "</zoom>" in before or "<zoom>" in rest or "</zoom>" in after:
@@ -331,7 +334,7 @@ def read_zoom(text: str) -> Zoom | None:
 
 
 def read_last_zoom(text: str) -> Zoom | None:
-    """Reads the last complete `<zoom>` of a text, however its boxes are written; None when there is no box in it."""
+    """Parses the last complete `<zoom>` of a text, with boxes in any notation; None if it has none."""
     if zoom := read_zoom(text):
         return zoom
     _, inside = last_section(text, "zoom") or ("", "")
@@ -340,13 +343,13 @@ def read_last_zoom(text: str) -> Zoom | None:
 
 
 def read_boxes(text: str) -> Zoom | None:
-    """Reads every box of a thought, however it is written; None when there is none."""
+    """Parses all boxes of a thought, in any notation; None if there are no boxes."""
     boxes = find_boxes(text)
     return Zoom(boxes) if boxes else None
 
 
 def zoom_boxes(sample: Sample, context: QAContext) -> tuple[WrittenBox, ...]:
-    """Returns the regions an expert enlarges: one for everything that the answer rests on, in whole units."""
+    """Returns the regions an expert enlarges: one for each piece of evidence, in whole units."""
     space = box_space(sample, context)
     assert space is not None, "a strategy that zooms needs a picture"
     boxes = [evidence.box for evidence in sample.evidence if evidence.image == 0]
@@ -359,14 +362,14 @@ def zoom_boxes(sample: Sample, context: QAContext) -> tuple[WrittenBox, ...]:
 
 
 def _middle_box(space: Space | None) -> WrittenBox:
-    """Returns the middle one of three by three parts of a picture."""
+    """Returns the middle cell of a three-by-three grid over the image."""
     assert space is not None, "a strategy that zooms needs a picture"
     width, height = space.width // 3, space.height // 3
     return WrittenBox(width, height, 2 * width, 2 * height)
 
 
 def _inside(box: WrittenBox, space: Space) -> WrittenBox | None:
-    """Returns the part of a box that is inside the picture; None if there is none."""
+    """Returns the part of a box inside the image, or None."""
     if not box.is_proper:
         return None
     part = WrittenBox(max(box.x1, 0), max(box.y1, 0), min(box.x2, space.width), min(box.y2, space.height))
@@ -378,14 +381,14 @@ POINT_EXAMPLE = '<points x1="12.34" y1="56.78" alt="what it is">what it is</poin
 
 @dataclass(frozen=True, kw_only=True)
 class ToolStrategy(Strategy):
-    """ARM-Thinker: a thought, then one call of a tool or the answer."""
+    """ARM-Thinker: a thought, then one tool call or the answer."""
 
     name: str = "arm"
     max_turns: int = 5
     has_tools: bool = True
 
     def rules(self, context: QAContext) -> tuple[str, ...]:
-        """Returns the tools and how they are called."""
+        """Returns the tools and the syntax of calls."""
         return (
             "What matters may be too small to see, or on another page. Call tools to look before you answer.",
             'One call a turn: {"name": ..., "arguments": {...}} as JSON. Its result comes in <tool_response>.',
@@ -393,20 +396,20 @@ class ToolStrategy(Strategy):
         )
 
     def readers(self) -> Mapping[str, Reader]:
-        """Returns the reader of calls; what is wrong with a call, the tool's response says."""
+        """Returns the parser of calls; the tool's response reports errors in a call."""
         return {"tool_call": CallTool}
 
     def lenient_readers(self) -> Mapping[str, Reader]:
-        """Returns a reader of calls in a code fence, and of calls whose arguments are JSON text."""
+        """Returns a parser that also accepts calls in a code fence, or with arguments as JSON text."""
         return {"tool_call": read_call}
 
     def expert_calls(self, state: QAState, context: QAContext, max_calls: int) -> tuple[Act, ...]:
-        """Returns the planned calls that were not made yet."""
+        """Returns the planned calls that have not been made yet."""
         made = {call.text for call in state.calls}
         return tuple(CallTool(text) for text in context.planned_calls(state.sample, max_calls) if text not in made)
 
     def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
-        """Returns why a tool is called, or what was found."""
+        """Returns the reason for a tool call, or the findings."""
         if isinstance(action, Answer):
             return {"think": f"{facts_of(state.sample)} That settles the question."}
         again = "I have not seen everything yet." if state.calls else "This cannot be settled at a glance."
@@ -414,23 +417,23 @@ class ToolStrategy(Strategy):
 
 
 def read_call(text: str) -> CallTool:
-    """Reads a call in a code fence, or with arguments as JSON text, as the call that it is."""
+    """Parses a call, removing a code fence and decoding arguments given as JSON text."""
     return CallTool(plain_call(text))
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroundedStrategy(Strategy):
-    """iVGR's streams: boxes of what matters stand in the thought, or (textual) the same thought is in words alone.
+    """iVGR's streams: thoughts contain boxes of the evidence, or (textual) describe it in words only.
 
     Attributes:
-        writes_boxes: Whether boxes are written; their space is told in `info` either way.
+        writes_boxes: Whether thoughts contain boxes; `info` contains their space either way.
     """
 
     name: str = "ivgr_grounded"
     writes_boxes: bool = True
 
     def rules(self, context: QAContext) -> tuple[str, ...]:
-        """Returns how boxes are written, or that places are said in words."""
+        """Returns the rules for writing boxes, or for describing locations in words."""
         if not self.writes_boxes:
             return ("Think about what you see and where it is, in words and without coordinates. Then answer.",)
         return (
@@ -439,11 +442,11 @@ class GroundedStrategy(Strategy):
         )
 
     def space(self, sample: Sample, context: QAContext) -> Space | None:
-        """Returns pixels of the picture as shown, or thousandths."""
+        """Returns pixels of the image as shown, or thousandths."""
         return box_space(sample, context)
 
     def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
-        """Returns the facts, and everything that they rest on from the left, with its box if boxes are written."""
+        """Returns the evidence from left to right, with boxes if they are written, and the facts."""
         if not self.writes_boxes:
             return {"think": seen_in(state.sample)}
         boxes = dict(written_evidence(state.sample, self.space(state.sample, context)))
@@ -453,23 +456,23 @@ class GroundedStrategy(Strategy):
 
 @dataclass(frozen=True, kw_only=True)
 class PointsStrategy(Strategy):
-    """Argos: everything that the thought mentions is pointed at."""
+    """Argos: thoughts point at everything they mention."""
 
     name: str = "points"
 
     def rules(self, context: QAContext) -> tuple[str, ...]:
-        """Returns how points are written."""
+        """Returns the rules for writing points."""
         return (
             f"Think about what you see, and point at every thing you mention: {POINT_EXAMPLE}, "
             f"{point_unit(context, 'picture')}, one pair a thing. Then answer.",
         )
 
     def space(self, sample: Sample, context: QAContext) -> Space | None:
-        """Returns percents, unless the context asks for thousandths or pixels."""
+        """Returns percent, unless the context selects thousandths or pixels."""
         return Percents() if context.coordinates is None else box_space(sample, context)
 
     def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
-        """Returns the facts, and a point on everything that they rest on."""
+        """Returns a point on each piece of evidence, and the facts."""
         sample = state.sample
         space = self.space(sample, context)
         seen = [point_tag(evidence, space) for evidence in sample.evidence if evidence.image == 0 and space is not None]
@@ -488,29 +491,29 @@ STRATEGIES: dict[str, Strategy] = {
         PointsStrategy(),
     )
 }
-"""Every strategy by name."""
+"""All strategies, by name."""
 
 
 def strategies(*names: str) -> dict[str, Strategy]:
-    """Returns some of the strategies by name."""
+    """Selects strategies by name."""
     return {name: STRATEGIES[name] for name in names}
 
 
 def point_unit(context: QAContext, thing: str) -> str:
-    """Returns what points in a picture or a frame are written in, for prompts."""
+    """Returns the unit of points in an image or a frame, for prompts."""
     if context.coordinates == "pixels":
         return f"in pixels of the {thing} as shown"
     return f"in {context.coordinates or 'percents'} of the {thing}'s width and height"
 
 
 def point_tag(evidence: Evidence, space: Space) -> str:
-    """Returns a tag that points at a thing."""
+    """Returns a `<points>` tag for a thing."""
     at = _middle(evidence, space)
     return f'<points x1="{at.x:.2f}" y1="{at.y:.2f}" alt="{evidence.label}">{evidence.label}</points>'
 
 
 def point_in_percents(evidence: Evidence) -> Point[Percents]:
-    """Returns where a thing is: the pixel that surely belongs to it, else its middle."""
+    """Returns the position of a thing: its annotated point, or else its center."""
     return _middle(evidence, Percents())
 
 

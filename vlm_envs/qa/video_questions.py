@@ -1,4 +1,4 @@
-"""Questions about videos: frames with their times, points that say in which frame they are, evidence of all frames."""
+"""Questions about videos: frames with times, points that name their frame, and evidence in all frames."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from vlm_envs.tools.tool_registry import ToolRegistry
 
 @dataclass(frozen=True, kw_only=True)
 class VideoContext(PictureContext):
-    """Frames scaled to a budget, each with its time; a sample without times shows pictures. No tools.
+    """Frames scaled to a budget, with their times; images for a sample without times. There are no tools.
 
     Attributes:
-        max_pixels: Budget of every frame as it is shown.
+        max_pixels: Pixel budget of every frame as shown.
     """
 
     def introduction(self, sample: Sample) -> str:
-        """Returns number and time of every frame, and their size."""
+        """Returns the number and time of each frame, and their size."""
         if not sample.times_s:
             return super().introduction(sample)
         frames = ", ".join(f"F{number} at t = {time(at)} s" for number, at in enumerate(sample.times_s, start=1))
@@ -39,16 +39,16 @@ class VideoContext(PictureContext):
         return ToolRegistry(())
 
     def planned_calls(self, sample: Sample, max_calls: int) -> tuple[str, ...]:
-        """Returns nothing: all frames are shown at once."""
+        """Returns no calls, because all frames are shown at once."""
         return ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class VideoPointsStrategy(PointsStrategy):
-    """Argos on videos: what the thought mentions is pointed at in a frame, what happens is said with its times."""
+    """Argos on videos: thoughts point at things in a frame, and state events with their times."""
 
     def rules(self, context: QAContext) -> tuple[str, ...]:
-        """Returns how points, moments and stretches are written."""
+        """Returns the rules for writing points, times, and intervals."""
         return (
             "Think about what you see and when. Point at every thing that you mention, and name the frame: In frame 2 "
             f"at 0.5 seconds I see the {POINT_EXAMPLE}, {point_unit(context, 'frame')}, one pair a thing. "
@@ -57,7 +57,7 @@ class VideoPointsStrategy(PointsStrategy):
         )
 
     def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
-        """Returns a point on everything that the answer rests on, each in its frame, and the facts."""
+        """Returns a point on each piece of evidence in its frame, and the facts."""
         sample = state.sample
         if not sample.times_s:
             return super().thoughts(state, context, action)
@@ -67,10 +67,10 @@ class VideoPointsStrategy(PointsStrategy):
 
 
 class VideoView(QAView):
-    """What came with the last observation, and the truth about the question: evidence of every frame."""
+    """Shows all frames, and provides the ground truth with evidence in every frame."""
 
     def image(self, state: QAState) -> Pixels:
-        """Returns the frames in rows, each under its number and time."""
+        """Returns the frames in rows, each with its number and time."""
         sample = state.sample
         if not sample.times_s:
             return super().image(state)
@@ -79,7 +79,7 @@ class VideoView(QAView):
         return frame_sheet(frames, captions).pixels.copy()
 
     def structured(self, state: QAState) -> Mapping[str, Any]:
-        """Returns what every question has; boxes say in which frame they are, and frames when they are shown."""
+        """Returns the state of any question; boxes include their frame, and frames their time."""
         told, sample = dict(super().structured(state)), state.sample
         if sample.times_s:
             told["evidence"] = written_frames(sample, self.strategy, self.context)
@@ -87,18 +87,18 @@ class VideoView(QAView):
 
 
 def written_frames(sample: Sample, strategy: Strategy, context: QAContext) -> list[dict[str, Any]]:
-    """Returns label, box in a strategy's space and frame, from 1, of a video's evidence; nothing without a space."""
+    """Returns label, box in a strategy's space, and frame number, from 1, of evidence; empty without a space."""
     space = strategy.space(sample, context)
     if space is None:
         return []
-    boxes = ((each, convert(each.box, space)) for each in sample.evidence if each.has_box)
+    boxes = ((item, convert(item.box, space)) for item in sample.evidence if item.has_box)
     return [
-        {"label": each.label, "box": [box.x1, box.y1, box.x2, box.y2], "frame": each.image + 1} for each, box in boxes
+        {"label": item.label, "box": [box.x1, box.y1, box.x2, box.y2], "frame": item.image + 1} for item, box in boxes
     ]
 
 
 def time(time_s: float) -> str:
-    """Returns a time as it is written: in tenths of a second where it has no more, else in hundredths."""
+    """Formats a time in tenths of a second if that is exact, else in hundredths."""
     tenths = f"{time_s:.1f}"
     return tenths if abs(float(tenths) - time_s) < 5e-3 else f"{time_s:.2f}"
 

@@ -69,9 +69,9 @@ def _usual_label(reader: RunReader) -> str:
 def _chosen(episodes: Sequence[Record], seeds: Sequence[int], num_episodes: int) -> list[Record]:
     """Returns the episodes to show; those of several turns show more than one thought."""
     if not seeds:
-        solved = [each for each in episodes if each["success"]]
+        solved = [episode for episode in episodes if episode["success"]]
         return (sorted(solved, key=lambda each: len(each["turns"]) < 2) or list(episodes))[:num_episodes]
-    by_seed = {int(each["seed"]): each for each in episodes}
+    by_seed = {int(episode["seed"]): episode for episode in episodes}
     missing = [seed for seed in seeds if seed not in by_seed]
     if missing:
         raise MissingRunDataError(f"No recorded episode has the seed {missing[0]}; there are {sorted(by_seed)}.")

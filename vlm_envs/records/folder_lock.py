@@ -75,7 +75,7 @@ def alone_in(directory: Path) -> Iterator[None]:
         BusyFolderError: If somebody does.
         OSError: If nothing can be written there.
     """
-    made = [each for each in directory.parents if not each.exists()]
+    made = [parent for parent in directory.parents if not parent.exists()]
     directory.parent.mkdir(parents=True, exist_ok=True)
     lock = FolderLock(directory, file=directory.with_name(f".{directory.name}{LOCK}"))
     try:
@@ -83,8 +83,8 @@ def alone_in(directory: Path) -> Iterator[None]:
     finally:
         lock.release(leaves_file=False)
         with suppress(OSError):
-            for each in made:
-                each.rmdir()
+            for folder in made:
+                folder.rmdir()
 
 
 def _is_at(file: IO[str], path: Path) -> bool:

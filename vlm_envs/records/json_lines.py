@@ -63,7 +63,7 @@ def to_json(value: Any) -> Any:
     if isinstance(value, (set, frozenset)):
         return sorted(map(to_json, value), key=repr)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {each.name: to_json(getattr(value, each.name)) for each in dataclasses.fields(value)}
+        return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
     raise TypeError(f"Run data must be made of JSON types; got {value!r} of type {type(value).__name__}.")
 
 

@@ -76,9 +76,9 @@ def _beside(run: str, name: str, episodes: Mapping[str, Record], recorded: Seque
     Episodes of training are compared with another run's only: their levels are not those of an evaluation, and what was
     solved in one iteration and not in the next says nothing.
     """
-    others = [each for each in recorded if each.run != run and each.name == name]
-    earlier = [each for each in recorded if each.run == run and not is_training_label(name)]
-    return next((each.label for each in (*others, *earlier) if each.episodes.keys() & episodes.keys()), None)
+    others = [other for other in recorded if other.run != run and other.name == name]
+    earlier = [evaluation for evaluation in recorded if evaluation.run == run and not is_training_label(name)]
+    return next((other.label for other in (*others, *earlier) if other.episodes.keys() & episodes.keys()), None)
 
 
 def _by_key(reader: RunReader, label: str) -> dict[str, Record]:
@@ -96,24 +96,26 @@ def _spread(labels: Sequence[str], num_kept: int) -> list[str]:
 def _browser(recorded: Sequence[_Recorded], max_episodes: int) -> dict[str, Any]:
     images: dict[str, str | None] = {}
     labels = []
-    for each in recorded:
-        shown = _failures_first(each, recorded)[:max_episodes]
-        mistakes = Counter(mistake.kind for episode in each.episodes.values() if (mistake := first_mistake(episode)))
+    for evaluation in recorded:
+        shown = _failures_first(evaluation, recorded)[:max_episodes]
+        mistakes = Counter(
+            mistake.kind for episode in evaluation.episodes.values() if (mistake := first_mistake(episode))
+        )
         labels.append(
             {
-                "label": each.label,
-                "run": each.run,
-                "is_training": is_training_label(each.name),
-                "beside": each.beside,
-                "num_recorded": len(each.episodes),
-                "num_failed": sum(not episode["success"] for episode in each.episodes.values()),
+                "label": evaluation.label,
+                "run": evaluation.run,
+                "is_training": is_training_label(evaluation.name),
+                "beside": evaluation.beside,
+                "num_recorded": len(evaluation.episodes),
+                "num_failed": sum(not episode["success"] for episode in evaluation.episodes.values()),
                 "mistakes": dict(mistakes.most_common()),
-                "episodes": [shown_episode(key, each.episodes[key]) for key in shown],
+                "episodes": [shown_episode(key, evaluation.episodes[key]) for key in shown],
             }
         )
-        for name in (name for key in shown for name in image_names(each.episodes[key])):
+        for name in (name for key in shown for name in image_names(evaluation.episodes[key])):
             if images.get(name) is None:
-                images[name] = data_uri(each.reader.image, name)
+                images[name] = data_uri(evaluation.reader.image, name)
     return {"labels": labels, "images": images}
 
 
@@ -122,7 +124,9 @@ def _failures_first(of: _Recorded, recorded: Sequence[_Recorded]) -> list[str]:
 
     def rank(key: str) -> tuple[bool, int]:
         failed_by = [
-            index for index, each in enumerate(recorded) if key in each.episodes and not each.episodes[key]["success"]
+            index
+            for index, evaluation in enumerate(recorded)
+            if key in evaluation.episodes and not evaluation.episodes[key]["success"]
         ]
         return bool(of.episodes[key]["success"]), -max(failed_by, default=-1)
 

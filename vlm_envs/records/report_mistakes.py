@@ -405,9 +405,9 @@ def _pointed(text: str, state: Record) -> Iterator[Record]:
 
 def _evidence(state: Record) -> Iterator[Record]:
     """Yields where the things are that the answer rests on, as far as the state records it."""
-    for each in state.get("evidence") or ():
-        if box := _fractions(each["box"], state):
-            yield {"image": each.get("frame", 1) - 1, "box": box, "label": each["label"], "is_truth": True}
+    for item in state.get("evidence") or ():
+        if box := _fractions(item["box"], state):
+            yield {"image": item.get("frame", 1) - 1, "box": box, "label": item["label"], "is_truth": True}
 
 
 def _fractions(box: Sequence[float], state: Record) -> list[float] | None:
@@ -437,12 +437,12 @@ def _numbers(episode: Record) -> dict[str, int]:
     for index, moment in enumerate((*episode["turns"], episode["final"])):
         stored = _STORED.search(moment.get("text") or "")
         names = stored[1].split(", ") if stored else []
-        for place in range(len(moment["images"])):
+        for image_index in range(len(moment["images"])):
             count += 1
             if index == 0:
-                names.append(f"image_{place + 1}" if place else "original_image")
-            if place < len(names):
-                numbers[names[place]] = count
+                names.append(f"image_{image_index + 1}" if image_index else "original_image")
+            if image_index < len(names):
+                numbers[names[image_index]] = count
     return numbers
 
 

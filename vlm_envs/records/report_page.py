@@ -68,7 +68,7 @@ def build_report(
     reader = RunReader(directory)
     readers = {"": reader} if beside is None else _named(reader, RunReader(beside))
     name = " beside ".join(readers) or _name(reader)
-    groups_by_run = {run: panel_groups(each.metrics(), each.evaluations()) for run, each in readers.items()}
+    groups_by_run = {run: panel_groups(reader.metrics(), reader.evaluations()) for run, reader in readers.items()}
     groups = groups_by_run[""] if beside is None else laid_beside(groups_by_run)
     is_training = "agent" not in reader.config  # episodes of `python -m agents play` name who plays instead
     if beside is None and is_training:
@@ -77,8 +77,8 @@ def build_report(
     browser = episode_browser(readers, max_episodes, max_bytes)
     figures, drawn = _figures(groups)
     evaluations = _evaluations(readers)
-    configs = {run or name: each.config for run, each in readers.items()}
-    worlds = list(dict.fromkeys(each.env_id for each in compared))
+    configs = {run or name: reader.config for run, reader in readers.items()}
+    worlds = list(dict.fromkeys(reader.env_id for reader in compared))
     html = document(
         _HERE / "report.html.j2",
         scripts=[*EPISODE_SCRIPTS, _HERE / "report.js"],
@@ -89,7 +89,9 @@ def build_report(
         facts=_facts(reader.config) if beside is None else [],
         is_training=is_training,
         sentences=[
-            sentence(each.config, each.metrics(), worlds) for each in readers.values() if "agent" not in each.config
+            sentence(reader.config, reader.metrics(), worlds)
+            for reader in readers.values()
+            if "agent" not in reader.config
         ],
         runs=[] if beside is None else list(readers),
         comparisons=compared,
@@ -246,7 +248,7 @@ def build_stages_report(directory: str | Path, folders: Sequence[str]) -> Path:
     home = Path(directory)
     readers = _readers(home, folders)
     spans, metrics, evaluations = _on_one_axis(readers)
-    groups, marks = panel_groups(metrics, evaluations), [float(each.first) for each in spans[1:]]
+    groups, marks = panel_groups(metrics, evaluations), [float(span.first) for span in spans[1:]]
     save_curves(groups, home / "curves.png", title=home.resolve().name, marks=marks)
     rows = evaluation_rows(home, folders)
     html = document(
@@ -255,7 +257,7 @@ def build_stages_report(directory: str | Path, folders: Sequence[str]) -> Path:
         payload={},
         filters={"look": look_classes},
         name=home.resolve().name,
-        spans=[(each, (home / each.name / "report.html").is_file()) for each in spans],
+        spans=[(span, (home / span.name / "report.html").is_file()) for span in spans],
         missing=[folder for folder in folders if folder not in readers],
         headings=list(rows[0]) if rows else [],
         rows=rows,
@@ -314,7 +316,7 @@ def stages_table(directory: Path, folders: Sequence[str]) -> str:
 
 def _readers(directory: Path, folders: Sequence[str]) -> dict[str, RunReader]:
     known = (directory / folder for folder in folders)
-    return {each.name: RunReader(each) for each in known if (each / "config.json").is_file()}
+    return {folder.name: RunReader(folder) for folder in known if (folder / "config.json").is_file()}
 
 
 def _on_one_axis(readers: dict[str, RunReader]) -> tuple[list[StageSpan], list[Record], list[Record]]:

@@ -365,7 +365,9 @@ def _joined(panels: Mapping[str, Panel], runs: Sequence[str]) -> Panel:
         next(iter(panels.values())),
         curves=tuple(replace(curves.get(run, Curve(name="", xs=(), ys=())), name=run) for run in runs),
         estimates=tuple(
-            replace(each, name=f"{run}: {each.name}") for run, panel in panels.items() for each in panel.estimates
+            replace(estimate, name=f"{run}: {estimate.name}")
+            for run, panel in panels.items()
+            for estimate in panel.estimates
         ),
     )
 
@@ -458,8 +460,8 @@ def shared_x_range(groups: Sequence[PanelGroup], group: PanelGroup) -> tuple[flo
 
     The cold start counts its own steps; all others share the iterations of learning.
     """
-    sharing = [each for each in groups if (each.title == COLD_START) == (group.title == COLD_START)]
-    panels = [panel for each in sharing for panel in each.panels]
+    sharing = [other for other in groups if (other.title == COLD_START) == (group.title == COLD_START)]
+    panels = [panel for other in sharing for panel in other.panels]
     xs = [x for panel in panels for curve in panel.curves for x in curve.xs]
     xs += [x for panel in panels for estimates in panel.estimates for x in estimates.xs]
     xs = xs or [0.0]

@@ -155,7 +155,9 @@ class RunWriter:
         if path.name not in self._started_labels:
             self._started_labels.add(path.name)
             replace_file(path, b"")
-        known: Notes = [[TurnNotes()] * len(each.turns) for each in trajectories] if notes is None else notes
+        known: Notes = (
+            [[TurnNotes()] * len(trajectory.turns) for trajectory in trajectories] if notes is None else notes
+        )
         for trajectory, turn_notes in list(zip(trajectories, known, strict=True))[:limit]:
             append_line(path, episode_record(trajectory, turn_notes, self._images.save))
 

@@ -456,8 +456,8 @@ def _require_visible(world: AnyWorld, observation: Observation, described: dict[
 
 def _untold(world: AnyWorld, text: str) -> str:
     """Returns an observation's text without what the task tells on purpose."""
-    for told in filter(None, (world.task.instruction(world.state), world.task.hint(world.state))):
-        text = text.replace(told, "")
+    for part in filter(None, (world.task.instruction(world.state), world.task.hint(world.state))):
+        text = text.replace(part, "")
     return text
 
 

@@ -1,5 +1,5 @@
-"""Tools an agent calls by name: coordinates, named stores, zoom, super-resolution, page retrieval, one registry.
+"""Tools an agent calls by name: coordinates, named stores, zoom, super-resolution, page retrieval, and a registry.
 
-Nothing here is imported by `import vlm_envs`. Modules that need more than the core say so when they are imported or
-used, by an `EngineUnavailableError` that names the extra `tools`.
+`import vlm_envs` imports none of this. Modules that need more than the core raise `EngineUnavailableError`,
+which names the extra `tools`, when they are imported or used.
 """

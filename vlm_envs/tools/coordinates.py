@@ -1,22 +1,24 @@
-"""Coordinate spaces as types, their conversion, what makes a box valid, and boxes as a model writes them.
+"""Coordinate spaces as types, conversion between them, validity of boxes, and parsing of boxes written by a model.
 
-All spaces are continuous, with the origin at the picture's top left corner, x to the right and y down. The whole
-picture is the box from (0, 0) to the space's `extent`: a pixel covers the unit square whose top left corner is its
-index, so the right and lower edges of a box are exclusive. Conversion is therefore a plain scaling of each axis.
+All spaces are continuous, with the origin at the image's top left corner, x to the right, and y down. The
+whole image is the box from (0, 0) to the space's `extent`: a pixel covers the unit square whose top left
+corner is its index, so the right and lower edges of a box are exclusive. Conversion is therefore a plain
+scaling of each axis.
 
-Rounding happens only where whole numbers are asked for:
+Rounding happens only where integers are required:
 
-- a box becomes a rectangle of pixels *outwards* (floor of x1 and y1, ceiling of x2 and y2), so that nothing the box
-  covers is lost; an edge less than `EDGE_TOLERANCE` beyond a whole number counts as that number, because scaling by
-  non-powers of two leaves such crumbs;
-- a box becomes whole numbers of its own space outwards in the same way (`outward_whole`);
+- a box becomes a rectangle of pixels *outward* (floor of x1 and y1, ceiling of x2 and y2), so that it covers
+  the whole box; an edge less than `EDGE_TOLERANCE` beyond an integer counts as that integer, because scaling
+  by anything but powers of two is inexact;
+- a box is rounded outward to integers of its own space in the same way (`outward_whole`);
 - a point becomes the index of the pixel that contains it (floor); the far edge belongs to the last pixel.
 
-A written box (`WrittenBox`) is four numbers x1, y1, x2, y2 with the origin at the top left. A box from a model
-may hold anything that floats can be: NaN, 1e30, corners in the wrong order. Such a box is kept as it was
-written and is not proper; what that means is the reader's to say.
+A written box (`WrittenBox`) is four numbers x1, y1, x2, y2 with the origin at the top left. A box from a
+model may contain any floats: NaN, 1e30, corners in the wrong order. Such a box is kept as written and is not
+proper; callers decide how to handle it.
 
-Source: iVGR, section 3.2 (lenient reading); Mags-RL, appendix A.1 and B (strict reading, validity of zoom boxes).
+Source: iVGR, section 3.2 (lenient reading); Mags-RL, appendix A.1 and B (strict reading, validity of zoom
+boxes).
 """
 
 from __future__ import annotations
@@ -33,24 +35,24 @@ from vlm_envs.responses.parsing import MAX_RESPONSE_CHARS
 from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind, quoted
 
 Coordinates = Literal["thousandths", "pixels"]
-"""What a world may ask boxes and points to be written in, whatever its response format has by default."""
+"""Units that a world may request for boxes and points, overriding the default of its response format."""
 
 COORDINATES: tuple[str, ...] = get_args(Coordinates)
 
 UNRESIZED_PX = 224
-"""Sides that are multiples of it are multiples of 28 and 32, to which Qwen2.5-VL and Qwen3-VL round sides."""
+"""Multiples of it are multiples of 28 and 32, to which Qwen2.5-VL and Qwen3-VL round sides."""
 
 MIN_UNRESIZED_PIXELS = 2 * UNRESIZED_PX**2
-"""Least area of an image that no processor enlarges: Qwen3-VL enlarges those of fewer than 65,536 pixels."""
+"""Minimum area of an image that no processor enlarges: Qwen3-VL enlarges images below 65,536 pixels."""
 
 _NAMES_PIXELS = re.compile(r"\bin pixels of the \w+ as shown\b")
 
 EDGE_TOLERANCE = 1e-6
-"""How far, in units of the space, an edge may lie beyond a whole number and still count as it."""
+"""Distance beyond an integer, in units of the space, at which an edge still counts as that integer."""
 
 
 class Space(Protocol):
-    """A way to write positions in a picture."""
+    """A coordinate system for positions in an image."""
 
     @property
     def width(self) -> float:
@@ -62,12 +64,12 @@ class Space(Protocol):
 
     @property
     def unit(self) -> str:
-        """What the numbers are, for messages."""
+        """Description of the unit, for messages."""
 
 
 @dataclass(frozen=True)
 class _Pixels:
-    """Pixels of a picture of known size."""
+    """Pixels of an image with a known size."""
 
     _UNIT: ClassVar[str]
     width: int
@@ -76,24 +78,24 @@ class _Pixels:
     def __post_init__(self) -> None:
         for size in (self.width, self.height):
             if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise ConfigError(f"A picture has at least 1 pixel a side; got {self.width} x {self.height}.")
+                raise ConfigError(f"The sides of an image must be at least 1 pixel; got {self.width} x {self.height}.")
 
     @property
     def unit(self) -> str:
-        """What the numbers are."""
+        """Description of the unit."""
         return self._UNIT.format(self)
 
 
 @dataclass(frozen=True)
 class OriginalPixels(_Pixels):
-    """Pixels of the picture as it is stored."""
+    """Pixels of the image as stored."""
 
     _UNIT = "pixels of the original {0.width} x {0.height} picture"
 
 
 @dataclass(frozen=True)
 class ShownPixels(_Pixels):
-    """Pixels of the picture as the model was shown it, scaled to a budget."""
+    """Pixels of the image as shown to the model, scaled to a budget."""
 
     _UNIT = "pixels of the {0.width} x {0.height} picture as shown"
 
@@ -131,7 +133,7 @@ class Point(Generic[SpaceT]):
 
 @dataclass(frozen=True, slots=True)
 class Box(Generic[SpaceT]):
-    """An upright rectangle in a space; x1 < x2 and y1 < y2 once it has been checked."""
+    """An axis-aligned rectangle in a space; after validation, x1 < x2 and y1 < y2."""
 
     x1: float
     y1: float
@@ -140,7 +142,7 @@ class Box(Generic[SpaceT]):
     space: SpaceT
 
     def outward_whole(self) -> Box[SpaceT]:
-        """Returns the smallest box of whole numbers that contains this one; it is at least one unit wide and high."""
+        """Returns the smallest box with integer coordinates that contains this one, at least one unit wide and high."""
         (x1, x2), (y1, y2) = (
             _outwards(self.x1, self.x2, self.space.width),
             _outwards(self.y1, self.y2, self.space.height),
@@ -150,7 +152,7 @@ class Box(Generic[SpaceT]):
 
 @dataclass(frozen=True, slots=True)
 class PixelRectangle:
-    """Whole pixels: rows `top` to `bottom` and columns `left` to `right`, the latter of each exclusive."""
+    """A rectangle of pixels: rows `top` to `bottom` and columns `left` to `right`, the latter of each exclusive."""
 
     left: int
     top: int
@@ -168,29 +170,29 @@ class PixelRectangle:
         return self.bottom - self.top
 
     def overlap(self, other: PixelRectangle) -> PixelRectangle | None:
-        """Returns the pixels of both; None where there are none."""
+        """Returns the intersection, or None if it is empty."""
         left, top = max(self.left, other.left), max(self.top, other.top)
         right, bottom = min(self.right, other.right), min(self.bottom, other.bottom)
         return PixelRectangle(left, top, right, bottom) if left < right and top < bottom else None
 
     def slices(self, origin: PixelRectangle | None = None) -> tuple[slice, slice]:
-        """Returns its rows and columns, counted from the top left corner of a rectangle around it or of the image."""
+        """Returns its row and column slices, relative to an enclosing rectangle or to the image."""
         top, left = (origin.top, origin.left) if origin else (0, 0)
         return slice(self.top - top, self.bottom - top), slice(self.left - left, self.right - left)
 
 
 def convert(box: Box[SpaceT], to: ToT) -> Box[ToT]:
-    """Writes a box of a picture in another space of the same picture, without rounding.
+    """Converts a box to another space of the same image, without rounding.
 
     Args:
         box: The box.
-        to: The space to write it in. For a space of pixels the caller answers for its being the same picture.
+        to: The target space. For pixels, the caller must ensure that they belong to the same image.
 
     Returns:
         The same box; `to.width` where the box had its space's width.
     """
     x_from, y_from = box.space.width, box.space.height
-    # Multiplied first: whole numbers whose quotient is whole then stay exact.
+    # Multiplication first, so that integers with an integer quotient stay exact
     return Box(
         box.x1 * to.width / x_from, box.y1 * to.height / y_from, box.x2 * to.width / x_from,
         box.y2 * to.height / y_from, to,
@@ -198,19 +200,16 @@ def convert(box: Box[SpaceT], to: ToT) -> Box[ToT]:
 
 
 def convert_point(point: Point[SpaceT], to: ToT) -> Point[ToT]:
-    """Writes a point in another space, as the corner of a box that `convert` scales."""
+    """Converts a point to another space, consistently with `convert`."""
     corner = convert(Box(point.x, point.y, point.x, point.y, point.space), to)
     return Point(corner.x1, corner.y1, to)
 
 
 def pixel_rectangle(box: Box[OriginalPixels]) -> PixelRectangle:
-    """Returns the pixels a box touches, rounded outwards and clamped to the picture; at least one.
+    """Returns the pixels a box touches, rounded outward and clamped to the image; at least one.
 
     Args:
-        box: A checked box; it may reach beyond the picture but must not lie wholly outside.
-
-    Returns:
-        The pixels.
+        box: A validated box; it may extend beyond the image but must overlap it.
     """
     width, height = box.space.width, box.space.height
     left, top = (_within(_floor(start), 0, size - 1) for start, size in ((box.x1, width), (box.y1, height)))
@@ -220,9 +219,9 @@ def pixel_rectangle(box: Box[OriginalPixels]) -> PixelRectangle:
 
 
 def shown_space(original: OriginalPixels, max_pixels: int) -> ShownPixels:
-    """Returns the space of a picture scaled down, with its shape kept, to at most `max_pixels` pixels.
+    """Returns the space of an image scaled down to at most `max_pixels` pixels, with its aspect ratio.
 
-    Sides are rounded down and are at least 1; a picture within the budget keeps its size.
+    Sides are rounded down and are at least 1; an image within the budget keeps its size.
     """
     return ShownPixels(*size_within(original.width, original.height, max_pixels))
 
@@ -239,12 +238,12 @@ def size_within(width: int, height: int, max_pixels: int) -> tuple[int, int]:
         return width, height
     scale = math.sqrt(max_pixels / (width * height))
     new_width, new_height = max(1, math.floor(width * scale)), max(1, math.floor(height * scale))
-    # Where the shorter side was lifted to one pixel, the longer one alone must keep within the budget.
+    # If the shorter side was raised to one pixel, the longer one alone must not exceed the budget
     return min(new_width, max_pixels), min(new_height, max_pixels)
 
 
 def unresized_space(original: OriginalPixels, max_pixels: int) -> ShownPixels:
-    """Returns the space of a picture scaled down until `padded_size` of it is within a budget, its shape kept.
+    """Returns the space of an image scaled down until its `padded_size` is within a budget, with its aspect ratio.
 
     Raises:
         ConfigError: If the budget is below `MIN_UNRESIZED_PIXELS`.
@@ -263,7 +262,7 @@ def unresized_space(original: OriginalPixels, max_pixels: int) -> ShownPixels:
 
 
 def _fitted(width: int, height: int, columns: int, rows: int) -> tuple[int, int]:
-    """Returns width and height scaled, with their shape kept, to fill a rectangle of squares in one direction."""
+    """Scales width and height, keeping their ratio, to fill a rectangle of squares in one direction."""
     most_across, most_down = columns * UNRESIZED_PX, rows * UNRESIZED_PX
     if height * most_across <= width * most_down:
         return most_across, max(1, height * most_across // width)
@@ -271,7 +270,7 @@ def _fitted(width: int, height: int, columns: int, rows: int) -> tuple[int, int]
 
 
 def padded_size(width: int, height: int) -> tuple[int, int]:
-    """Returns width and height rounded up to sides of which no supported image processor changes the size."""
+    """Rounds width and height up to a size that no supported image processor changes."""
     columns, rows = (-(-side // UNRESIZED_PX) for side in (width, height))
     if columns * rows == 1:
         columns, rows = (2, 1) if width >= height else (1, 2)
@@ -279,15 +278,15 @@ def padded_size(width: int, height: int) -> tuple[int, int]:
 
 
 def names_pixels(text: str) -> bool:
-    """Returns whether a prompt asks for boxes or points in pixels of an image as it is shown."""
+    """Returns whether a prompt requests boxes or points in pixels of an image as shown."""
     return _NAMES_PIXELS.search(text) is not None
 
 
 def written_extent(state: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Returns the size of the first image in the units in which the model writes coordinates.
+    """Returns the size of the first image in the units of the model's coordinates.
 
     Args:
-        state: `info["state"]` of a question-answering world, as any version records it.
+        state: `info["state"]` of a question-answering world, recorded by any version.
 
     Returns:
         Width and height; None without an image or for an unknown state.
@@ -301,12 +300,12 @@ def written_extent(state: Mapping[str, Any]) -> tuple[float, float] | None:
 
 
 def check_box(values: object, space: SpaceT, *, whole: bool = False) -> Box[SpaceT]:
-    """Returns a box made of what somebody wrote, or explains why it is none.
+    """Validates an untrusted box.
 
     Args:
-        values: Anything; a sequence of four numbers x1, y1, x2, y2 is expected.
-        space: What the numbers mean.
-        whole: Whether only whole numbers are accepted; 500.0 is one.
+        values: Any value; expected is a sequence of four numbers x1, y1, x2, y2.
+        space: Space of the numbers.
+        whole: Whether only integers are accepted; 500.0 is one.
 
     Returns:
         A box inside the space with x1 < x2 and y1 < y2.
@@ -337,7 +336,7 @@ def check_box(values: object, space: SpaceT, *, whole: bool = False) -> Box[Spac
 
 
 def _four_finite_numbers(values: object) -> Sequence[float]:
-    """Returns the four numbers, not yet as floats: a huge integer has no float."""
+    """Returns the four numbers unconverted, because a huge integer has no float."""
     numbers: list[Any] = []
     if isinstance(values, Sequence) and not isinstance(values, str | bytes | bytearray) and len(values) == 4:
         numbers = list(values)
@@ -351,14 +350,14 @@ def _four_finite_numbers(values: object) -> Sequence[float]:
 
 
 def _shape_of(values: object) -> str:
-    """Returns a value as a message shows it, long sequences by their length alone."""
+    """Returns a value for a message; a long sequence is replaced by its length."""
     if isinstance(values, Sequence) and not isinstance(values, str) and len(values) > 8:
         return f"{len(values)} values"
     return quoted(values)
 
 
 def _outwards(start: float, stop: float, size: float) -> tuple[int, int]:
-    """Returns whole numbers around an interval; a unit where it is thinner than the tolerance."""
+    """Rounds an interval outward to integers, at least one unit apart."""
     first, last = _floor(start), _ceiling(stop)
     if last > first:
         return first, last
@@ -378,13 +377,13 @@ def _within(value: int, low: int, high: int) -> int:
 
 
 MAX_BOXES = 256
-"""Boxes read from one text; further ones are ignored, which bounds the time spent on them."""
+"""Maximum number of boxes parsed from a text; further ones are ignored, which bounds the time."""
 
 MAX_COORDINATE = 1e6
-"""A box that reaches further in any direction is improper."""
+"""A box with a larger coordinate is improper."""
 
 MAX_AREA_FRACTION = 0.4
-"""A zoom box must stay below this part of its image; Mags-RL, appendix A.1."""
+"""Exclusive limit on the area of a zoom box, relative to its image; Mags-RL, appendix A.1."""
 
 _MAX_LIST_CHARS = 16_000
 _NUMBER = r"([-+]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|(?i:nan|infinity|inf)))"
@@ -396,13 +395,13 @@ _LENIENT = re.compile(rf"[\[(>]{_GAP}{_FOUR}{_GAP}[\])<]|{_CORNER}{_GAP},?{_GAP}
 
 
 class WrittenBox(NamedTuple):
-    """A rectangle, as it was written.
+    """A rectangle as written.
 
     Attributes:
-        x1: left side.
-        y1: top side.
-        x2: right side.
-        y2: bottom side.
+        x1: Left side.
+        y1: Top side.
+        x2: Right side.
+        y2: Bottom side.
     """
 
     x1: float
@@ -412,7 +411,7 @@ class WrittenBox(NamedTuple):
 
     @property
     def is_proper(self) -> bool:
-        """Whether the sides are in order, the area is not 0 and no coordinate is out of this world."""
+        """Whether all sides are finite and in order, the area is positive, and no coordinate is too large."""
         return (
             all(math.isfinite(side) and abs(side) <= MAX_COORDINATE for side in self)
             and self.x1 < self.x2
@@ -421,11 +420,11 @@ class WrittenBox(NamedTuple):
 
     @property
     def area(self) -> float:
-        """The area; 0 for a box that is not proper."""
+        """The area; 0 for an improper box."""
         return (self.x2 - self.x1) * (self.y2 - self.y1) if self.is_proper else 0.0
 
     def is_zoomable(self, width: float, height: float, *, max_area: float = MAX_AREA_FRACTION) -> bool:
-        """Returns whether the box is proper, inside a space of this size, and covers less than a part of it, 40 %.
+        """Returns whether the box is proper, inside a space of this size, and covers less than a fraction of it.
 
         Source: Mags-RL, appendix A.1 (order, 40 %) and B ("validation of coordinates and size limitation").
         """
@@ -434,17 +433,17 @@ class WrittenBox(NamedTuple):
 
 
 def find_boxes(text: str) -> tuple[WrittenBox, ...]:
-    """Returns every box in a text, however it is written: the lenient reading of iVGR.
+    """Returns every box in a text, in any notation: the lenient reading of iVGR.
 
-    Read are `[x1, y1, x2, y2]` and `(x1, y1, x2, y2)`, alone, in lists or in tags of any name, four numbers that
-    are all of a tag, and two corners `(x1, y1), (x2, y2)`; commas may be missing. NaN and infinities count as
-    numbers, so that writing them does not hide a box.
+    Accepted are `[x1, y1, x2, y2]` and `(x1, y1, x2, y2)`, alone, in lists, or in tags of any name; four
+    numbers that make up a whole tag; and two corners `(x1, y1), (x2, y2)`; commas are optional. NaN and
+    infinities count as numbers, so that they cannot hide a box.
 
     Args:
         text: The model's own text.
 
     Returns:
-        At most `MAX_BOXES` boxes in order, proper or not; none for a text that is too long.
+        At most `MAX_BOXES` boxes in order, proper or not; empty for a text that is too long.
     """
     if len(text) > MAX_RESPONSE_CHARS:
         return ()
@@ -457,16 +456,16 @@ def find_boxes(text: str) -> tuple[WrittenBox, ...]:
 
 
 def read_box_list(text: str) -> tuple[WrittenBox, ...] | None:
-    """Returns the boxes of a text that is one list of boxes, `[[x1, y1, x2, y2], …]`: the strict reading of Mags-RL.
+    """Parses a text that is a single list of boxes, `[[x1, y1, x2, y2], …]`: the strict reading of Mags-RL.
 
     Args:
-        text: Inside of the model's `<zoom>`.
+        text: Content of the model's `<zoom>`.
 
     Returns:
-        The boxes, proper or not; None when the text is anything else, is empty, or lists more than `MAX_BOXES`.
+        The boxes, proper or not; None if the text is anything else, is empty, or lists more than `MAX_BOXES`.
     """
     compact = "".join(text.split()) if len(text) <= _MAX_LIST_CHARS else ""
-    # JSON allows more than lists of numbers, and deep nesting would exhaust the stack.
+    # JSON allows more than lists of numbers, and deep nesting would exhaust the stack
     if not re.fullmatch(r"\[\[[-+.0-9eE,\[\]]*\]\]", compact) or "[[" in compact[1:]:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Files that a model or a dataset names in one folder (regular ones of bounded size), and a cache of bounded size."""
+"""Regular files of bounded size in a folder, named by a model or a dataset; and a cache of bounded size."""
 
 from __future__ import annotations
 
@@ -23,27 +23,29 @@ from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind, listed, quoted
 from vlm_envs.validation import require
 
 MAX_IMAGE_PIXELS = 80_000_000
-"""Most pixels an image may declare; above 8192 x 8192 and below Pillow's own limit, which only warns."""
+"""Maximum size that an image may declare, in pixels; above 8192 x 8192 and below Pillow's own limit, which only
+warns."""
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
-"""Largest file that is read."""
+"""Maximum size of a file."""
 
 _MAX_NAME_CHARS = 512
 _FORBIDDEN_CHARS = frozenset("\\:<>")
-"""Those of other systems' paths, and angle brackets, since a message that repeats a name must hold no tag."""
+"""Characters of other systems' paths, and angle brackets, since a message that repeats a name must not
+contain tags."""
 
 _IMAGE_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
 
 
 class FileRoot:
-    """The one folder that names refer to.
+    """The only folder that names may refer to.
 
     A name may differ from the file's in the case of its extension and in its Unicode normalization.
 
     Args:
-        folder: It must exist; `~` is the user's home.
-        follows_links: Whether symbolic links may lead out of the folder: for names from the user's own data files,
-            which often link to a cache. Names that a model writes must stay inside.
+        folder: An existing folder; `~` is the user's home.
+        follows_links: Whether symbolic links may lead outside the folder. Allowed for names from the user's
+            own data files, which often link to a cache; names written by a model must stay inside.
 
     Raises:
         ConfigError: If it is not a folder.
@@ -54,7 +56,7 @@ class FileRoot:
         self._folder = Path(os.path.expanduser(folder)).resolve()
         self._follows_links = follows_links
         if not self._folder.is_dir():
-            raise ConfigError(f"{folder} is not a folder. Give the folder that holds the files.")
+            raise ConfigError(f"{folder} is not a folder. Give the folder that contains the files.")
 
     @property
     def folder(self) -> str:
@@ -65,7 +67,7 @@ class FileRoot:
         """Returns the names of the files directly in the folder, in order.
 
         Args:
-            suffix: Only names that end in it, their extensions written in lower case; empty for all names as they are.
+            suffix: Only names with this ending, with lower-case extensions; empty for all names, unchanged.
         """
         names = (path.name for path in self._folder.iterdir() if path.is_file())
         if not suffix:
@@ -73,15 +75,15 @@ class FileRoot:
         return sorted({name for name in map(with_plain_extension, names) if name.endswith(suffix)})
 
     def existing(self, names: Iterable[str]) -> list[str]:
-        """Returns those of some names that name a file."""
+        """Returns the names that refer to a file."""
         return [name for name in names if self.has(name)]
 
     def has(self, name: str) -> bool:
-        """Returns whether a name names a file, without the list of files that an error would take."""
+        """Returns whether a name refers to a file, without the file list that an error message needs."""
         return self._leads_to(name, Path.is_file)
 
     def has_folder(self, name: str) -> bool:
-        """Returns whether a name names a folder."""
+        """Returns whether a name refers to a folder."""
         return self._leads_to(name, Path.is_dir)
 
     def _leads_to(self, name: str, is_it: Callable[[Path], bool]) -> bool:
@@ -90,22 +92,19 @@ class FileRoot:
         return False
 
     def read(self, name: str, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
-        """Returns a file's bytes.
+        """Reads a whole file.
 
         Args:
             name: Path relative to the folder, with forward slashes.
-            max_bytes: Largest size read.
-
-        Returns:
-            All of it.
+            max_bytes: Maximum size.
 
         Raises:
-            ToolError: `FORBIDDEN_PATH` for absolute names, names with `..` and links that lead outside;
-                `UNKNOWN_FILE`; `UNREADABLE_FILE` for folders, devices and pipes; `TOO_LARGE`.
+            ToolError: `FORBIDDEN_PATH` for absolute names, names with `..`, and links that lead outside;
+                `UNKNOWN_FILE`; `UNREADABLE_FILE` for folders, devices, and pipes; `TOO_LARGE`.
         """
         with self.opened(name) as file:
             size = os.fstat(file.fileno()).st_size
-            content = file.read(max_bytes + 1)  # Not by its size: a file may grow while it is read.
+            content = file.read(max_bytes + 1)  # not by its size, because a file may grow while it is read
         if len(content) > max_bytes:
             raise ToolError(
                 ToolErrorKind.TOO_LARGE,
@@ -115,16 +114,16 @@ class FileRoot:
 
     @contextmanager
     def opened(self, name: str) -> Iterator[BinaryIO]:
-        """Opens a file for reading, for those too large to be read at once.
+        """Opens a file for reading, for files too large to read at once.
 
         Args:
             name: Path relative to the folder, with forward slashes.
 
         Yields:
-            The file, closed afterwards.
+            The file, which is closed afterwards.
 
         Raises:
-            ToolError: As `read`, but for `TOO_LARGE`.
+            ToolError: As `read`, except for `TOO_LARGE`.
         """
         descriptor = self._open(name)
         try:
@@ -136,14 +135,14 @@ class FileRoot:
             os.close(descriptor)
 
     def picture(self, name: str, *, max_pixels: int = MAX_IMAGE_PIXELS) -> Picture:
-        """Returns an image file's pixels.
+        """Decodes an image file.
 
         Args:
             name: Path relative to the folder.
-            max_pixels: Most pixels it may declare.
+            max_pixels: Maximum number of pixels it may declare.
 
         Returns:
-            Its first frame, turned upright as its EXIF orientation says.
+            Its first frame, rotated upright according to its EXIF orientation.
 
         Raises:
             ToolError: As `read` and `decode_image`.
@@ -151,8 +150,8 @@ class FileRoot:
         return decode_image(self.read(name), name=name, max_pixels=max_pixels)
 
     def _open(self, name: str) -> int:
-        """Returns a descriptor of what a name refers to, whatever it is."""
-        # Links were resolved: what is opened must not be one again. A pipe must not block.
+        """Returns a descriptor of the file, folder, or device that a name refers to."""
+        # Links are already resolved, so the target must not be one; opening a pipe must not block
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             return os.open(self._path(name), flags)
@@ -162,19 +161,19 @@ class FileRoot:
             ) from error
 
     def _path(self, name: str) -> Path:
-        """Returns the real path of a name; raises `ToolError` with the names that exist where there is none."""
+        """Returns the real path of a name; raises `ToolError` with the existing names if there is none."""
         if (path := self._found(name)) is None:
             there = listed(self.names())
             raise ToolError(ToolErrorKind.UNKNOWN_FILE, f"There is no file {quoted(name)}. Files that exist: {there}.")
         return path
 
     def _found(self, name: str) -> Path | None:
-        """Returns the real path of a name, inside the folder unless a link may lead out; None where there is none."""
+        """Returns the real path of a name, inside the folder unless links may lead outside; None if there is none."""
         self._check_name(name)
         for spelling in _spellings(self._folder, name):
             try:
                 path = (self._folder / spelling).resolve(strict=True)
-            except (OSError, RuntimeError, ValueError):  # RuntimeError: a loop of links.
+            except (OSError, RuntimeError, ValueError):  # RuntimeError: cyclic links
                 continue
             if not self._follows_links and not path.is_relative_to(self._folder):
                 raise ToolError(ToolErrorKind.FORBIDDEN_PATH, f"{quoted(name)} leads out of the folder.")
@@ -182,7 +181,7 @@ class FileRoot:
         return None
 
     def _check_name(self, name: str) -> None:
-        """Refuses names that lead upward; from a model also characters that other systems or tags give a meaning."""
+        """Rejects names that lead upward, and, from a model, characters with a meaning in other systems or tags."""
         pure = PurePosixPath(name[: _MAX_NAME_CHARS + 1])
         is_own = self._follows_links
         is_plain = "\0" not in name if is_own else name.isprintable() and not _FORBIDDEN_CHARS & set(name)
@@ -196,13 +195,13 @@ class FileRoot:
 
 
 def with_plain_extension(name: str) -> str:
-    """Returns a file name with its extension in lower case."""
+    """Converts the extension of a file name to lower case."""
     stem, dot, extension = name.rpartition(".")
     return f"{stem}{dot}{extension.lower()}" if dot else name
 
 
 def _spellings(folder: Path, name: str) -> Iterator[str]:
-    """Yields a name, then what the same file may be called: other normal forms, its extension in another case."""
+    """Yields a name, then variants for the same file: other Unicode normal forms, its extension in another case."""
     forms = dict.fromkeys((name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD"))))
     yield from forms
     for form in forms:
@@ -220,29 +219,29 @@ def _files_by_key(folder: Path, mtime_ns: int) -> dict[str, str]:
 
 
 def _key(name: str) -> str:
-    """Returns what names have in common that differ in the case of their extension or in their normal form."""
+    """Returns a key shared by names that differ only in the case of their extension or in their normal form."""
     return unicodedata.normalize("NFC", with_plain_extension(name))
 
 
 def decode_image(
     content: bytes, *, name: str = "image", max_pixels: int = MAX_IMAGE_PIXELS, upright: bool = True
 ) -> Picture:
-    """Decodes an image whose header declares no more than `max_pixels` pixels.
+    """Decodes an image whose header declares at most `max_pixels` pixels.
 
-    The header is read first and nothing is decoded before its size is known: a few kilobytes of PNG can declare, and
-    hold, a thousand million pixels.
+    The header is read first, and nothing is decoded before the size is known: a few kilobytes of PNG can
+    contain a billion pixels.
 
     Args:
-        content: A file's bytes.
-        name: What to call it in messages.
-        max_pixels: Most pixels.
-        upright: Whether the EXIF orientation is applied; False where boxes refer to the stored pixels.
+        content: The file's bytes.
+        name: Name for messages.
+        max_pixels: Maximum number of pixels.
+        upright: Whether to apply the EXIF orientation; False if boxes refer to the stored pixels.
 
     Returns:
-        The first frame, in 8 bits per channel, transparent pixels on white.
+        The first frame, with 8 bits per channel, transparent pixels on white.
 
     Raises:
-        ToolError: `TOO_LARGE`, or `UNREADABLE_FILE` if it is no picture or a broken one.
+        ToolError: `TOO_LARGE`, or `UNREADABLE_FILE` if it is not an image or is broken.
     """
     with _declared(content, name, max_pixels) as image:
         turn = _turn(image) if upright else None
@@ -252,12 +251,12 @@ def decode_image(
 def image_size(
     content: bytes, *, name: str = "image", max_pixels: int = MAX_IMAGE_PIXELS, upright: bool = True
 ) -> tuple[int, int]:
-    """Returns width and height as an image's header declares them; its pixels are not decoded.
+    """Returns the width and height in an image's header, without decoding its pixels.
 
     Args:
-        content: A file's bytes.
-        name: What to call it in messages.
-        max_pixels: Most pixels.
+        content: The file's bytes.
+        name: Name for messages.
+        max_pixels: Maximum number of pixels.
         upright: As in `decode_image`.
 
     Returns:
@@ -280,23 +279,24 @@ _TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""What makes an image of each EXIF orientation upright. `ImageOps.exif_transpose` fails on some invalid EXIF tags."""
+"""Transformation that makes an image upright, by EXIF orientation. `ImageOps.exif_transpose` fails on some
+invalid tags."""
 
 _SIDEWAYS = tuple(_TURNS[orientation] for orientation in (5, 6, 7, 8))
 
 
 def _turn(image: Image.Image) -> Image.Transpose | None:
-    """Returns what makes an image upright, read off its header: the PNG reader's own method would decode the pixels."""
+    """Returns an image's transformation from its header; the PNG reader's own method would decode the pixels."""
     try:
         orientation: Any = Image.Image.getexif(image).get(ExifTags.Base.Orientation)
         return _TURNS.get(orientation)
-    except Exception:  # Invalid EXIF data raise many kinds of errors; the pixels may be whole
+    except Exception:  # invalid EXIF data raise many kinds of errors, but the pixels may be intact
         return None
 
 
 @contextmanager
 def _declared(content: bytes, name: str, max_pixels: int) -> Iterator[Image.Image]:
-    """Yields an image whose header declares no more than so many pixels; what decoders raise becomes `ToolError`."""
+    """Yields an image with a limited declared size; exceptions of decoders become `ToolError`."""
     try:
         with Image.open(io.BytesIO(content), formats=_IMAGE_FORMATS) as image:
             width, height = image.size
@@ -317,7 +317,7 @@ def _declared(content: bytes, name: str, max_pixels: int) -> Iterator[Image.Imag
         raise ToolError(
             ToolErrorKind.UNREADABLE_FILE, f"The file {quoted(name)} is no image of {', '.join(_IMAGE_FORMATS)}."
         ) from error
-    except Exception as error:  # Decoders raise OSError, SyntaxError, ValueError, EOFError, struct.error and others.
+    except Exception as error:  # decoders raise OSError, SyntaxError, ValueError, EOFError, struct.error, and others
         raise ToolError(
             ToolErrorKind.UNREADABLE_FILE, f"The image {quoted(name)} is broken: {quoted(str(error))}."
         ) from error
@@ -327,12 +327,12 @@ ValueT = TypeVar("ValueT")
 
 
 class BoundedCache(Generic[ValueT]):
-    """Keeps the values used last. Safe under threads: a value is made by one of them; pickled copies are empty.
+    """A least-recently-used cache. Thread-safe: each value is made by one thread; pickled copies are empty.
 
     Args:
-        max_size: Of all values together; the last one is kept however large it is.
-        size_of: A value's size, which never changes; None where each counts as 1.
-        drop: Called with every value that is let go.
+        max_size: Total size of the values; the last one is kept regardless of its size.
+        size_of: Returns a value's size, which must not change; None if each counts as 1.
+        drop: Called with every evicted value.
     """
 
     def __init__(
@@ -349,7 +349,7 @@ class BoundedCache(Generic[ValueT]):
         _caches.add(self)
 
     def get(self, key: Hashable, make: Callable[[], ValueT]) -> ValueT:
-        """Returns the value of a key, made if it is not kept."""
+        """Returns the value of a key, making it unless it is cached."""
         with self._lock:
             if key not in self._values:
                 self._values[key] = made = make()
@@ -366,7 +366,7 @@ class BoundedCache(Generic[ValueT]):
         return 1 if self._size_of is None else self._size_of(value)
 
     def renew_lock(self) -> None:
-        """Makes the lock anew: a process forked while a thread was making a value would wait for ever."""
+        """Replaces the lock: in a process forked while a thread was making a value, it would never be released."""
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:

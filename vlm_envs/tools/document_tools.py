@@ -1,4 +1,4 @@
-"""Tools that find and show pages of a document by query or by index (ARM-Thinker, appendix E), and their retrievers."""
+"""Tools that retrieve pages of a document by query or index (ARM-Thinker, appendix E), and their retrievers."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from vlm_envs.tools.tool_registry import Tool, ToolOutput
 from vlm_envs.validation import require_positive
 
 MAX_QUERY_CHARS = 2_000
-"""What of a longer query counts."""
+"""Maximum length of a query; the rest is ignored."""
 
 _MAX_INDEXES = 64
 _HYPHEN = "\N{SOFT HYPHEN}"
 _DIVISION = re.compile("[\xad\x02\ufffe]\\s*|(?<=\\w)[-\u2010][^\\S\n]*\\n\\s*(?=\\w)")
-"""Where a word goes on in the next line; U+FFFE and U+0002 are how PDFium writes it."""
+"""Where a word continues on the next line; U+FFFE and U+0002 are PDFium's markers."""
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer.
@@ -44,37 +44,37 @@ class Retriever(Protocol):
     """Ranks the pages of a document."""
 
     def search(self, document: Document, query: str) -> list[int]:
-        """Returns page numbers from 1, the best first; only pages that match at all.
+        """Returns page numbers from 1, the best first; only pages that match.
 
-        A page may come more than once, where several of its passages match.
+        A page may occur more than once, if several of its passages match.
         """
 
 
 def split_words(text: str) -> list[str]:
-    """Returns the words of a text as they stand, with the combining marks that they hold (`हिन्दी`)."""
+    """Returns the words of a text unchanged, including their combining marks (`हिन्दी`)."""
     marks = {character for character in set(text) if unicodedata.category(character) in ("Mn", "Mc")}
     return re.findall(rf"\w[\w{re.escape(''.join(sorted(marks)))}]*", text)
 
 
 def words(text: str) -> list[str]:
-    """Returns the words by which a page is found: NFKC, case folded, digits and single letters kept.
+    """Returns the words that index a page: NFKC, case folded, including digits and single letters.
 
-    Numbers matter in documents ("table 3", "2021"), so nothing is left out by length, and there is no list of stop
-    words: BM25 itself gives little weight to what stands on every page.
+    Numbers matter in documents ("table 3", "2021"), so no word is omitted by length, and there are no stop
+    words: BM25 itself gives little weight to words on every page.
 
-    A word that is divided at the end of a line counts whole and in its parts, since the hyphen may be its own
-    ("self-made"). Text in scripts without spaces between words counts as characters and pairs of neighbors.
+    A word divided at the end of a line is indexed as a whole and in its parts, since the hyphen may be part
+    of it ("self-made"). Text in scripts without spaces is indexed by characters and pairs of neighbors.
     """
     return [part for word in _readings(text) for part in _parts(word, with_single=True)]
 
 
 def query_words(text: str) -> list[str]:
-    """Returns the words of a query: like `words`, but single characters only where a run consists of one."""
+    """Returns the words of a query: like `words`, but single characters only if a run consists of one."""
     return [part for word in _readings(text) for part in _parts(word, with_single=False)]
 
 
 def _readings(text: str) -> list[str]:
-    """Returns the words of a text, and for each divided one the whole and its parts."""
+    """Returns the words of a text, and both the whole and the parts of each divided one."""
     text = unicodedata.normalize("NFKC", text).casefold()
     text = _LINE_END.sub("", _DIVISION.sub(_HYPHEN, text))
     found = split_words(text.replace(_HYPHEN, " "))
@@ -85,7 +85,7 @@ def _readings(text: str) -> list[str]:
 
 
 def _parts(word: str, *, with_single: bool) -> Iterator[str]:
-    """Yields what a word is found by: itself, or of scripts without spaces the characters or pairs."""
+    """Yields a word's index terms: the word itself, or for scripts without spaces its characters or pairs."""
     for run in _RUN.finditer(word):
         text = run[0]
         if not run["unspaced"]:
@@ -106,14 +106,14 @@ class Bm25Retriever:
         self._indexes: BoundedCache[Any] = BoundedCache(_MAX_INDEXES)
 
     def search(self, document: Document, query: str) -> list[int]:
-        """Returns the pages that share a word with the query, the best first; of equals the earlier first.
+        """Returns the pages that share a word with the query, the best first; ties go to the earlier page.
 
         Args:
-            document: What to search.
-            query: Words; those beyond `MAX_QUERY_CHARS` characters do not count.
+            document: The document to search.
+            query: Words; only the first `MAX_QUERY_CHARS` characters count.
 
         Returns:
-            Page numbers from 1, each once.
+            Page numbers from 1, without duplicates.
 
         Raises:
             EngineUnavailableError: If bm25s is not installed.
@@ -129,7 +129,7 @@ class Bm25Retriever:
 
 
 def _bm25_index(document: Document) -> Any:
-    """Returns bm25s's index of a document; None if no page has a word."""
+    """Returns bm25s's index of a document; None if it has no words."""
     bm25s = require_package("bm25s", "Searching documents by words")
     pages = [words(document.page_text(number)) for number in range(1, document.num_pages + 1)]
     if not any(pages):
@@ -143,7 +143,7 @@ Vectors = npt.NDArray[np.float64]
 
 
 class PageEncoder(Protocol):
-    """Vectors of pages and queries in one space, such as CLIP's; whoever has a model wraps it so."""
+    """Embeds pages and queries in the same space, such as CLIP's; implement it to use your own model."""
 
     def encode_pages(self, document: Document) -> npt.NDArray[np.float32]:
         """Returns float[num_pages, dimensions]."""
@@ -153,10 +153,10 @@ class PageEncoder(Protocol):
 
 
 class DenseRetriever:
-    """Exact search by cosine similarity; a document has too few pages for anything approximate.
+    """Exact search by cosine similarity; documents have too few pages to need an approximation.
 
     Args:
-        encoder: Makes the vectors.
+        encoder: Computes the vectors.
     """
 
     def __init__(self, encoder: PageEncoder) -> None:
@@ -164,7 +164,7 @@ class DenseRetriever:
         self._indexes: BoundedCache[Vectors] = BoundedCache(_MAX_INDEXES)
 
     def search(self, document: Document, query: str) -> list[int]:
-        """Returns every page, the most similar first; of equals the earlier first.
+        """Returns every page, the most similar first; ties go to the earlier page.
 
         Raises:
             ConfigError: If the encoder's vectors have a wrong shape or are not finite.
@@ -184,7 +184,7 @@ class DenseRetriever:
 
 
 def _unit(vectors: Vectors) -> Vectors:
-    """Returns vectors[N, D] of length 1; those of length 0 stay."""
+    """Normalizes vectors[N, D] to length 1; zero vectors are unchanged."""
     if not np.isfinite(vectors).all():
         raise ConfigError("An encoder's vectors must be finite.")
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -192,20 +192,20 @@ def _unit(vectors: Vectors) -> Vectors:
 
 
 def _ranked(scores: Vectors, *, above: float = 0.0) -> list[int]:
-    """Returns page numbers by falling score, earlier pages first among equals, those above a score only."""
+    """Returns page numbers by decreasing score above a threshold; ties go to the earlier page."""
     order = np.argsort(-scores, kind="stable")
     return [int(index) + 1 for index in order if scores[index] > above]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetrievalSettings:
-    """How pages are found and shown.
+    """Settings for retrieving and showing pages.
 
     Attributes:
         retriever: Ranks pages.
-        num_pages: Most pages one query shows (paper: 5).
+        num_pages: Maximum number of pages shown per query (paper: 5).
         long_side_px: Longer side of a page (paper: 1120).
-        max_pixels: Budget of a stitched picture (our choice; the paper has one and does not say how much).
+        max_pixels: Pixel budget of a stitched image (our choice; the paper does not specify its budget).
     """
 
     retriever: Retriever = field(default_factory=Bm25Retriever)
@@ -236,14 +236,14 @@ class IndexArguments(Arguments):
 
 
 def page_retrieval_by_query(store: DocumentStore, settings: RetrievalSettings | None = None) -> Tool[QueryArguments]:
-    """Makes the tool that finds pages by words.
+    """Makes the tool that retrieves pages by words.
 
-    The paper takes the 5 best hits and then leaves out duplicates; ours leaves them out first, so that 5 pages come
-    if 5 match. A query that matches nothing is refused, where the paper's vectors always name some page.
+    The paper takes the 5 best hits and then removes duplicates; ours removes them first, so that 5 pages are
+    shown if 5 match. A query without a match is an error, whereas the paper's vectors always match some page.
 
     Args:
         store: The documents.
-        settings: How pages are found and shown.
+        settings: Settings for retrieving and showing pages.
 
     Returns:
         The tool `doc_page_retrieval_by_query(filename, query)`.
@@ -282,7 +282,7 @@ def page_retrieval_by_index(store: DocumentStore, settings: RetrievalSettings | 
 
     Args:
         store: The documents.
-        settings: How pages are shown.
+        settings: Settings for showing pages.
 
     Returns:
         The tool `doc_page_retrieval_by_index(filename, image_idx)`.
@@ -304,16 +304,16 @@ def page_retrieval_by_index(store: DocumentStore, settings: RetrievalSettings | 
 
 
 def document_overview(document: Document, *, max_pixels: int = MAX_STITCHED_PIXELS) -> Picture:
-    """Returns the contact sheet that a conversation about a document begins with.
+    """Returns the contact sheet that starts a conversation about a document.
 
-    Pages are rendered at the size they have on the sheet, so that a long document costs no more than a short one.
+    Pages are rendered at their size on the sheet, so that a long document costs no more than a short one.
 
     Args:
         document: The document.
-        max_pixels: Budget of the sheet.
+        max_pixels: Pixel budget of the sheet.
 
     Returns:
-        All pages in rows, each under its number.
+        All pages in rows, each with its number above.
 
     Raises:
         ToolError: If the document cannot be read.

@@ -1,11 +1,11 @@
-"""The 19 checks of instruction following: each counts or compares something in a text and says what it found.
+"""The 19 checks of instruction following: each counts or compares something in a text and explains its finding.
 
-Source: ARM-Thinker, section 3.1 and appendix E (19 textual validators after MM-IFEngine). The names are those of
-ARM-Thinker's released tools, so its checkpoints call them; MM-IFEngine writes two of them `..._metioned_...`, see
-`NAMES_IN_MM_IFENGINE`. `vlm_envs.tools.text_profiles` has what differs
-between the two definitions.
+Source: ARM-Thinker, section 3.1 and appendix E (19 textual validators after MM-IFEngine). The names are those
+of ARM-Thinker's released tools, so that its checkpoints can call them; MM-IFEngine spells two of them
+`..._metioned_...`, see `NAMES_IN_MM_IFENGINE`. `vlm_envs.tools.text_profiles` defines the differences between
+the two definitions.
 
-Arguments are pydantic models with bounds on every text, list, and number. Their fields are named as in
+Arguments are pydantic models with limits on every text, list, and number. Their fields are named as in
 ARM-Thinker's tools and MM-IFEngine's functions.
 """
 
@@ -40,10 +40,10 @@ from vlm_envs.tools.tool_arguments import (
 from vlm_envs.validation import did_you_mean
 
 MAX_SHOWN_CHARS = 40
-"""Most characters of the text or of an argument that a reason repeats."""
+"""Maximum number of characters of a text or an argument that a reason quotes."""
 
 MAX_SHOWN_ITEMS = 5
-"""Most items that a reason lists."""
+"""Maximum number of items that a reason lists."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,9 @@ class CheckOutcome:
     """The outcome of a check.
 
     Attributes:
-        passed: Whether the text satisfies what was asked.
-        reason: Why, with the numbers counted; one sentence that repeats at most short pieces of the text, without tags.
+        passed: Whether the text satisfies the check.
+        reason: Explanation with the counted numbers; one sentence that quotes at most short pieces of the
+            text, without tags.
     """
 
     passed: bool
@@ -60,43 +61,43 @@ class CheckOutcome:
 
     @property
     def tool_text(self) -> str:
-        """What the tool answers: `"Check result: True"` or `"Check result: False"` (ARM-Thinker, appendix E)."""
+        """The tool's reply: `"Check result: True"` or `"Check result: False"` (ARM-Thinker, appendix E)."""
         return f"Check result: {self.passed}"
 
 
 def shown(text: str) -> str:
-    """Returns a text as a reason repeats it: quoted, short, on one line, without angle brackets."""
+    """Quotes a text for a reason: shortened, on one line, without angle brackets."""
     short = text if len(text) <= MAX_SHOWN_CHARS else text[:MAX_SHOWN_CHARS] + "…"
     return (repr(short) if short.isprintable() else ascii(short)).replace("<", "‹").replace(">", "›")
 
 
 def listed(items: Sequence[str]) -> str:
-    """Returns items as a reason lists them: the first ones, and how many more there are."""
+    """Lists items for a reason: the first ones, and the number of others."""
     rest = f" and {len(items) - MAX_SHOWN_ITEMS} more" if len(items) > MAX_SHOWN_ITEMS else ""
     return ", ".join(items[:MAX_SHOWN_ITEMS]) + rest
 
 
 def range_text(lower: int, upper: int) -> str:
-    """Returns a range as a reason names it: `"3"` or `"3 to 5"`."""
+    """Formats a range for a reason: `"3"` or `"3 to 5"`."""
     return str(lower) if lower == upper else f"{lower} to {upper}"
 
 
 MAX_COUNT = 1_000_000
-"""Largest bound of a range."""
+"""Maximum bound of a range."""
 
 MAX_SUBSTRING_CHARS = 1_000
 MAX_ITEMS = 100
-"""Most substrings, keywords or ranges of one check."""
+"""Maximum number of substrings, keywords, or ranges in one check."""
 
 MAX_PRECISION = 100
-"""Most digits after the decimal mark."""
+"""Maximum number of decimals."""
 
 MAX_NAME_CHARS = 64
-"""Longest name of a text in a tool call."""
+"""Maximum length of a text's name in a tool call."""
 
 
 def _as_tuple(value: Any) -> Any:
-    """Returns a JSON array as a tuple, which a frozen value needs; anything else as it is."""
+    """Converts a JSON array to a tuple, which a frozen value needs; returns anything else unchanged."""
     return tuple(_as_tuple(item) for item in value) if isinstance(value, list) else value
 
 
@@ -109,7 +110,7 @@ Ranges = Annotated[tuple[Range, ...], Field(min_length=1, max_length=MAX_ITEMS),
 
 
 def _in_order(bounds: Range) -> Range:
-    """Refuses a range that no count lies in."""
+    """Rejects an empty range."""
     lower, upper = bounds
     if lower > upper:
         raise ValueError(f"the lower bound {lower} is above the upper bound {upper}; swap them")
@@ -121,7 +122,7 @@ def _all_in_order(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
 
 
 def _visible(text: str) -> str:
-    """Refuses white space alone, which is stripped before anything is compared."""
+    """Rejects pure white space, which is stripped before any comparison."""
     if not text.strip():
         raise ValueError("white space alone cannot be looked for here; give letters or marks")
     return text
@@ -132,11 +133,11 @@ def _all_visible(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class NoArguments(Arguments):
-    """A check that needs no arguments."""
+    """Arguments of a check that needs none."""
 
 
 class RangeArguments(Arguments):
-    """A range, both bounds included."""
+    """A range, inclusive."""
 
     lower_bound: Count = Field(description="Smallest number allowed.")
     upper_bound: Count = Field(description="Largest number allowed.")
@@ -156,19 +157,19 @@ class RangesArguments(Arguments):
 
 
 class ForbiddenArguments(Arguments):
-    """A substring that must not be there; it may be white space."""
+    """A substring that must not occur; it may be white space."""
 
     substring: Substring = Field(description="The substring that must not be there.")
 
 
 class ForbiddenListArguments(Arguments):
-    """Substrings of which none may be there."""
+    """Substrings that must not occur."""
 
     substrings: Strings = Field(description="The substrings that must not be there.")
 
 
 class EdgeArguments(Arguments):
-    """A beginning or an ending."""
+    """A required beginning or ending."""
 
     substring: Annotated[Substring, AfterValidator(_visible)] = Field(
         description="The beginning or ending that is required."
@@ -176,7 +177,7 @@ class EdgeArguments(Arguments):
 
 
 class KeywordArguments(Arguments):
-    """Keywords and how often they are mentioned, both bounds included."""
+    """Keywords and the range of their mentions, inclusive."""
 
     keywords: Annotated[Strings, AfterValidator(_all_visible)] = Field(description="The keywords to count.")
     lower_bound_times: Count = Field(description="Fewest mentions allowed.")
@@ -189,7 +190,7 @@ class KeywordArguments(Arguments):
 
 
 class PrecisionArguments(Arguments):
-    """Digits after the decimal mark."""
+    """Required number of decimals."""
 
     precision: Precision = Field(description="Digits required after the decimal mark.")
 
@@ -198,23 +199,24 @@ ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
 
 MAX_TEXT_CHARS = 1_000_000
-"""Longer texts fail every check unread, which bounds the time spent on them."""
+"""Longer texts fail every check without being read, which bounds the time."""
 
 
 Find = Callable[[str, ArgumentsT, Profile], CheckOutcome]
-"""The check itself: text, arguments, profile to result. It never raises for any text."""
+"""The check itself: maps a text, arguments, and a profile to an outcome. Never raises for any text."""
 
 Edge = Literal["begin", "end"]
 
 
 @dataclass(frozen=True)
 class Checker(Generic[ArgumentsT]):
-    """A check: name, arguments, and what it finds in a text.
+    """A check with its name and arguments.
 
     Attributes:
         name: Its name as a tool.
-        description: What it checks, for a model.
-        requirement: The sentence that asks a writer for it, with blanks for `range`, `ranges`, `quoted`, `precision`.
+        description: Description for a model.
+        requirement: The sentence that requests it from a writer, with placeholders `range`, `ranges`,
+            `quoted`, `precision`.
         arguments: Model of its arguments.
         find: The check itself.
     """
@@ -232,15 +234,15 @@ class Checker(Generic[ArgumentsT]):
 
         Args:
             text: Any string.
-            arguments: The model of `arguments`, one that inherits from it, or its fields by name.
-            profile: Which definition: a profile or `"arm"` or `"mm_ifengine"`.
+            arguments: An instance of the model `arguments` or of a subclass, or its fields by name.
+            profile: A profile, or `"arm"` or `"mm_ifengine"`.
 
         Returns:
             Whether the text satisfies the check, and why. Never raises for any text.
 
         Raises:
-            ConfigError: If there is no such profile.
-            pydantic.ValidationError: If the fields are not the model's.
+            ConfigError: If the profile does not exist.
+            pydantic.ValidationError: If the fields are not valid for the model.
             EngineUnavailableError: If the check counts sentences and pysbd is not installed.
         """
         definition = profile_named(profile)
@@ -252,22 +254,22 @@ class Checker(Generic[ArgumentsT]):
 
     @cached_property
     def tool_arguments(self) -> type[ArgumentsT]:
-        """Model of the tool's arguments: those of the check and `response`, the name of the text to check."""
+        """Model of the tool's arguments: those of the check, and `response`, the name of the text to check."""
         name = Field(min_length=1, max_length=MAX_NAME_CHARS, description="Name of the text to check, e.g. text_0.")
         model = self.arguments
         return create_model(f"{model.__name__}OfText", __base__=model, response=(str, name))
 
 
 def _count(what: str, count: int, lower: int, upper: int) -> CheckOutcome:
-    """Returns whether a count is in its range."""
+    """Checks that a count is in a range."""
     return CheckOutcome(lower <= count <= upper, f"{count} {what}; asked for {range_text(lower, upper)}.")
 
 
 def _counts(what: str, counts: Sequence[int], ranges: Sequence[tuple[int, int]]) -> CheckOutcome:
-    """Returns whether every paragraph's count is in its range."""
+    """Checks that every paragraph's count is in its range."""
     wrong = [
-        str(place)
-        for place, (count, (lower, upper)) in enumerate(zip(counts, ranges, strict=True), start=1)
+        str(number)
+        for number, (count, (lower, upper)) in enumerate(zip(counts, ranges, strict=True), start=1)
         if not lower <= count <= upper
     ]
     found = f"{what} per paragraph: {listed([str(count) for count in counts]) or 'no paragraphs'}"
@@ -276,13 +278,13 @@ def _counts(what: str, counts: Sequence[int], ranges: Sequence[tuple[int, int]])
 
 
 def _all_but(wrong: Sequence[str], total: int, what: str) -> CheckOutcome:
-    """Returns whether something is so of all units but none."""
+    """Checks that no unit is wrong."""
     reason = f"{total - len(wrong)} of {total} {what}"
     return CheckOutcome(not wrong, reason + (f"; not {listed(wrong)}." if wrong else "."))
 
 
 def _counted(what: str, units_of: Callable[[str, Profile], Sized]) -> Find[RangeArguments]:
-    """Returns the check of how many units of some kind a text has."""
+    """Returns a check of the number of units of some kind."""
 
     def find(text: str, arguments: RangeArguments, profile: Profile) -> CheckOutcome:
         return _count(what, len(units_of(text, profile)), arguments.lower_bound, arguments.upper_bound)
@@ -317,17 +319,17 @@ def _substrings_absent(text: str, substrings: Sequence[str], profile: Profile) -
 
 
 def _has_edge(edge: Edge, unit: str, substring: str, profile: Profile) -> bool:
-    """Returns whether a unit begins or ends with a substring, as a profile compares them."""
+    """Returns whether a unit begins or ends with a substring, compared as the profile defines."""
     text, wanted = profile.edges(unit, substring)
     return text.startswith(wanted) if edge == "begin" else text.endswith(wanted)
 
 
 def _each_edge(what: str, units_of: Callable[[str], Sequence[str]], edge: Edge) -> Find[EdgeArguments]:
-    """Returns the check of what every unit of some kind begins or ends with."""
+    """Returns a check of the beginning or ending of every unit."""
 
     def find(text: str, arguments: EdgeArguments, profile: Profile) -> CheckOutcome:
         units, wanted = units_of(text), arguments.substring
-        wrong = [str(place) for place, unit in enumerate(units, 1) if not _has_edge(edge, unit, wanted, profile)]
+        wrong = [str(number) for number, unit in enumerate(units, 1) if not _has_edge(edge, unit, wanted, profile)]
         return _all_but(wrong, len(units), f"{what} {edge} with {shown(wanted)}")
 
     return find
@@ -342,7 +344,7 @@ def _response_edge(edge: Edge, text: str, arguments: EdgeArguments, profile: Pro
 
 
 def _edge_checker(unit: str, edge: Edge) -> Checker[EdgeArguments]:
-    """Returns the check of what every sentence, every paragraph or the whole text begins or ends with."""
+    """Returns a check of the beginning or ending of every sentence, every paragraph, or the whole text."""
     units: dict[str, tuple[str, str, Find[EdgeArguments]]] = {
         "each_sentence": ("every sentence", "Every sentence", _each_edge("sentences", sentences_of, edge)),
         "each_paragraph": ("every paragraph", "Every paragraph", _each_edge("paragraphs", paragraphs_of, edge)),
@@ -359,7 +361,7 @@ def _edge_checker(unit: str, edge: Edge) -> Checker[EdgeArguments]:
 
 
 def _mentions(text: str, arguments: KeywordArguments, profile: Profile) -> dict[str, int]:
-    """Returns how often each keyword is mentioned in the cleaned text, by keyword."""
+    """Returns the number of mentions of each keyword in the cleaned text."""
     searched = cleaned(text)
     return {keyword: profile.count_keyword(searched, keyword) for keyword in arguments.keywords}
 
@@ -379,7 +381,7 @@ def _total_keywords_mentioned(text: str, arguments: KeywordArguments, profile: P
 
 
 def _precision(what: str, pattern_of: Callable[[Profile], re.Pattern[str]]) -> Find[PrecisionArguments]:
-    """Returns the check of whether all numbers of some kind have the required decimals."""
+    """Returns a check that all numbers of some kind have the required decimals."""
 
     def find(text: str, arguments: PrecisionArguments, profile: Profile) -> CheckOutcome:
         found, precision = numerals(pattern_of(profile), text), arguments.precision
@@ -494,31 +496,28 @@ _CHECKERS: tuple[Checker[Any], ...] = (
     ),
 )
 CHECKERS: dict[str, Checker[Any]] = {checker.name: checker for checker in _CHECKERS}
-"""The 19 checks by name."""
+"""The 19 checks, by name."""
 
 NAMES_IN_MM_IFENGINE: dict[str, str] = {
     "check_whether_each_keyword_in_list_metioned_in_range": "check_whether_each_keyword_in_list_mentioned_in_range",
     "check_whether_total_keyword_in_list_metioned_in_range": "check_whether_total_keyword_in_list_mentioned_in_range",
 }
-"""Names that MM-IFEngine's code and MM-IFEval's files spell otherwise, and those of `CHECKERS`."""
+"""Names with another spelling in MM-IFEngine's code and MM-IFEval's files, mapped to those in `CHECKERS`."""
 
 
 def checker_named(name: str) -> Checker[Any]:
-    """Returns a check by its name, in either spelling.
+    """Returns the check with a name, in either spelling.
 
     Args:
         name: A key of `CHECKERS` or of `NAMES_IN_MM_IFENGINE`.
 
-    Returns:
-        The check.
-
     Raises:
-        ConfigError: If there is none.
+        ConfigError: If there is no such check.
     """
     checker = CHECKERS.get(NAMES_IN_MM_IFENGINE.get(name, name))
     if checker is None:
         hint = did_you_mean(name[:100], CHECKERS)
-        raise ConfigError(f"There is no check {name[:100]!r}.{hint} All: {', '.join(CHECKERS)}.")
+        raise ConfigError(f"There is no check {name[:100]!r}.{hint} Available: {', '.join(CHECKERS)}.")
     return checker
 
 
@@ -540,7 +539,7 @@ class Constraint:
 
         Raises:
             ConfigError: If there is no such check.
-            pydantic.ValidationError: If the fields are not the check's.
+            pydantic.ValidationError: If the fields are not valid for the check.
         """
         found = checker_named(checker)
         return cls(found.name, found.arguments.model_validate(arguments))
@@ -550,12 +549,12 @@ class Constraint:
         return checker_named(self.checker).check(text, self.arguments, profile=profile)
 
     def requirement(self) -> str:
-        """Returns the sentence that asks a writer for it."""
+        """Returns the sentence that requests it from a writer."""
         return checker_named(self.checker).requirement.format(**_filled(self.arguments))
 
 
 def _filled(arguments: Arguments) -> dict[str, str]:
-    """Returns what stands in the blanks of a requirement."""
+    """Returns the values of a requirement's placeholders."""
     match arguments:
         case RangeArguments():
             return {"range": _between(arguments.lower_bound, arguments.upper_bound)}

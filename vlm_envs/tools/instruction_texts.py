@@ -1,11 +1,12 @@
-"""Texts that satisfy instruction checks, and small changes that break just one of them.
+"""Texts that satisfy instruction checks, and small changes that break exactly one of them.
 
-A draft is paragraphs of sentences; what begins and ends its sentences, paragraphs or the whole is kept apart from them,
-so sentences can be added, dropped and moved without breaking it.
+A draft consists of paragraphs of sentences. The beginnings and endings of its sentences, of its paragraphs,
+or of the whole text are stored separately, so that sentences can be added, removed, and moved without
+breaking them.
 
-A plan has, for every check, what the draft needs beforehand (an opening, numbers in one style), the constraint
-that is true of the draft, and a small change that works against it. Whether a change broke the one constraint
-and no other is for the caller to see; changes are drawn at random, so that another try may do better.
+For every check, a plan defines what the draft needs in advance (an opening, numbers in one style), a
+constraint that the draft satisfies, and a small change that works against it. The caller verifies whether a
+change broke only that constraint; changes are random, so another attempt may succeed.
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ from vlm_envs.tools.text_profiles import Profile, numerals, paragraphs_of
 ItemT = TypeVar("ItemT")
 
 MAX_FILLERS = 4
-"""Most phrases that a sentence is padded with."""
+"""Maximum number of filler phrases in a sentence."""
 
 
 Level = Literal["sentence", "paragraph", "response"]
-"""What begins or ends alike."""
+"""Units that share a beginning or ending."""
 
 NumberStyle = Literal["words", "whole", "decimal", "percentage"]
-"""How the numbers of a draft are written."""
+"""Style of the numbers in a draft."""
 
 
 @dataclass(frozen=True)
 class Topic:
-    """What a text is about.
+    """The topic of a text.
 
     Attributes:
-        name: What the task calls it.
-        nouns: Things in it.
+        name: Its name in the task.
+        nouns: Things that belong to it.
         fillers: Phrases that may follow any of its sentences.
     """
 
@@ -53,7 +54,7 @@ class Topic:
 
 @dataclass(frozen=True)
 class EdgeText:
-    """What units of a level begin or end with, with the mark, e.g. "Indeed," or " today."."""
+    """The beginning or ending of all units of a level, including punctuation, e.g. "Indeed," or " today."."""
 
     text: str
     level: Level
@@ -64,10 +65,10 @@ class Sentence:
     """A sentence without its beginning and ending.
 
     Attributes:
-        clause: Subject, verb and object, in lower case.
+        clause: Subject, verb, and object, in lower case.
         number: A phrase with a number, or empty.
         fillers: Phrases after it.
-        bare: The edges that it lacks although the draft's levels ask for them.
+        bare: Edges that are missing although the draft's levels require them.
     """
 
     clause: str
@@ -78,12 +79,12 @@ class Sentence:
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """A text in the making.
+    """A text under construction.
 
     Attributes:
-        topic: What it is about.
-        paragraphs: Sentences of each paragraph; none is empty.
-        edges: What its units begin or end with.
+        topic: Its topic.
+        paragraphs: Sentences of each paragraph, at least one.
+        edges: Beginnings or endings of its units.
     """
 
     topic: Topic
@@ -96,7 +97,7 @@ class Draft:
         return [(row, column) for row, sentences in enumerate(self.paragraphs) for column in range(len(sentences))]
 
     def asks_for(self, edge: Edge, row: int, column: int) -> bool:
-        """Returns whether an edge's level asks for it at a sentence."""
+        """Returns whether an edge is required at a sentence."""
         if edge not in self.edges:
             return False
         first = edge == "begin"
@@ -115,7 +116,7 @@ class Draft:
         return replace(self, paragraphs=(*self.paragraphs[:row], *paragraphs, *self.paragraphs[row + 1 :]))
 
     def text(self) -> str:
-        """Returns the whole text, paragraphs divided by blank lines."""
+        """Returns the whole text, with blank lines between paragraphs."""
         return "\n\n".join(
             " ".join(self._sentence_text(row, column) for column in range(len(sentences)))
             for row, sentences in enumerate(self.paragraphs)
@@ -141,12 +142,12 @@ _FORBIDDEN = _TEXTS["forbidden"]
 
 
 def pick(rng: Generator, items: Sequence[ItemT]) -> ItemT:
-    """Returns one of several items."""
+    """Returns a random item."""
     return items[int(rng.integers(len(items)))]
 
 
 def draw_draft(rng: Generator) -> Draft:
-    """Returns a draft of two to four paragraphs of two to four sentences, without numbers."""
+    """Returns a draft with two to four paragraphs of two to four sentences, without numbers."""
     topic = pick(rng, _TOPICS)
     paragraphs = tuple(
         tuple(draw_sentence(rng, topic) for _ in range(int(rng.integers(2, 5)))) for _ in range(int(rng.integers(2, 5)))
@@ -155,7 +156,7 @@ def draw_draft(rng: Generator) -> Draft:
 
 
 def draw_sentence(rng: Generator, topic: Topic) -> Sentence:
-    """Returns a sentence about two different things of a topic."""
+    """Returns a random sentence about two different things of a topic."""
     first, second = rng.choice(len(topic.nouns), size=2, replace=False)
     subject = f"the {pick(rng, _ADJECTIVES)} {topic.nouns[int(first)]}"
     thing = f"the {pick(rng, _ADJECTIVES)} {topic.nouns[int(second)]}"
@@ -166,7 +167,7 @@ def draw_sentence(rng: Generator, topic: Topic) -> Sentence:
 
 
 def padded(rng: Generator, topic: Topic, sentence: Sentence) -> Sentence:
-    """Returns a sentence with one phrase more, of those it does not have; as it is if it has the most."""
+    """Adds an unused filler phrase to a sentence, unless it has the maximum number."""
     unused = tuple(filler for filler in (*_COMMON_FILLERS, *topic.fillers) if filler not in sentence.fillers)
     if len(sentence.fillers) >= MAX_FILLERS:
         return sentence
@@ -174,7 +175,7 @@ def padded(rng: Generator, topic: Topic, sentence: Sentence) -> Sentence:
 
 
 def number_phrase(rng: Generator, style: NumberStyle, precision: int) -> str:
-    """Returns a phrase with a number in a style; `precision` counts the decimals of the latter two."""
+    """Returns a phrase with a number in a style; `precision` is the number of decimals of the latter two styles."""
     if style == "words":
         return f"about {pick(rng, _NUMBER_WORDS)} steps away"
     if style == "whole":
@@ -185,7 +186,7 @@ def number_phrase(rng: Generator, style: NumberStyle, precision: int) -> str:
 
 
 def with_numbers(rng: Generator, draft: Draft, style: NumberStyle, precision: int) -> Draft:
-    """Returns a draft in which two or three sentences have a number."""
+    """Adds numbers to two or three sentences of a draft."""
     places = draft.places
     for index in rng.permutation(len(places))[: int(rng.integers(2, 4))]:
         row, column = places[int(index)]
@@ -195,19 +196,20 @@ def with_numbers(rng: Generator, draft: Draft, style: NumberStyle, precision: in
 
 
 Disturb = Callable[[Generator, Draft, Constraint, bool], Draft]
-"""A small change of a draft against a constraint; the flag says whether counts are to grow or to shrink."""
+"""Makes a small change to a draft against a constraint; the flag selects whether counts grow or shrink."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How one check is planned for.
+    """How to satisfy and break one check.
 
     Attributes:
-        groups: Names of what it is about; two checks that share one do not go together.
-        arguments: Draws arguments of the check with which the draft satisfies it.
-        disturb: Changes the draft a little against a constraint.
-        prepare: Gives the draft what the check is about.
-        disturb_all: As `disturb`, of all paragraphs alike, where each is counted; None where that is no other thing.
+        groups: Names of the properties it affects; checks that share one are not combined.
+        arguments: Draws arguments of the check that the draft satisfies.
+        disturb: Makes a small change to the draft against a constraint.
+        prepare: Prepares the draft for the check.
+        disturb_all: As `disturb`, for all paragraphs alike, if each is counted; None if that makes no
+            difference.
     """
 
     groups: tuple[str, ...]
@@ -218,20 +220,20 @@ class Plan:
 
 
 def _around(rng: Generator, counts: list[int], slack: int, least: int = 1) -> tuple[int, int]:
-    """Returns a range that holds all counts, with up to `slack` more on either side."""
+    """Returns a range that contains all counts, with up to `slack` more on either side."""
     return max(least, min(counts) - int(rng.integers(slack + 1))), max(counts) + int(rng.integers(slack + 1))
 
 
 def _draw_place(
     rng: Generator, draft: Draft, fits: Callable[[int, int], bool] = lambda row, column: True
 ) -> tuple[int, int, Sentence]:
-    """Returns a random sentence that fits, and where it stands."""
-    row, column = pick(rng, [place for place in draft.places if fits(*place)])
+    """Returns the position of a random suitable sentence, and the sentence."""
+    row, column = pick(rng, [span for span in draft.places if fits(*span)])
     return row, column, draft.paragraphs[row][column]
 
 
 def _merge_or_split(rng: Generator, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
-    """Makes two paragraphs of one, or one of two neighbours."""
+    """Splits a paragraph, or merges two neighbors."""
     row = int(rng.integers(len(draft.paragraphs)))
     sentences = draft.paragraphs[row]
     if grows:
@@ -243,7 +245,7 @@ def _merge_or_split(rng: Generator, draft: Draft, constraint: Constraint, grows:
 
 
 def _add_or_drop(rng: Generator, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
-    """Adds a sentence or drops one, never the last of a paragraph."""
+    """Adds or removes a sentence, but never the last one of a paragraph."""
     row, column, _ = _draw_place(rng, draft)
     sentences = draft.paragraphs[row]
     if not grows:
@@ -254,7 +256,7 @@ def _add_or_drop(rng: Generator, draft: Draft, constraint: Constraint, grows: bo
 
 
 def _add_or_drop_everywhere(rng: Generator, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
-    """Adds a sentence to each paragraph or drops one of each, never the last."""
+    """Adds or removes a sentence in each paragraph, but never the last one."""
     changed = []
     for sentences in draft.paragraphs:
         place = int(rng.integers(len(sentences)))
@@ -265,7 +267,7 @@ def _add_or_drop_everywhere(rng: Generator, draft: Draft, constraint: Constraint
 
 
 def _pad_or_trim(rng: Generator, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
-    """Gives three sentences a phrase more, or takes their phrases away."""
+    """Adds a filler phrase to three sentences, or removes their phrases."""
     for _ in range(3):
         row, column, sentence = _draw_place(rng, draft)
         changed = padded(rng, draft.topic, sentence) if grows else replace(sentence, fillers=())
@@ -279,7 +281,7 @@ def _forbid_some(rng: Generator, draft: Draft, profile: Profile) -> dict[str, An
 
 
 def _mention(rng: Generator, draft: Draft, word: str) -> Draft:
-    """Puts a phrase with a word in place of another phrase of a sentence, if it has one."""
+    """Replaces a filler phrase of a sentence, if it has one, by a phrase with a word."""
     row, column, sentence = _draw_place(rng, draft)
     phrase = f"beside the {word}"
     if phrase in sentence.fillers:
@@ -300,7 +302,7 @@ def _with_edge(edge: Edge, level: Level, rng: Generator, draft: Draft) -> Draft:
 
 
 def _drop_edge(edge: Edge, rng: Generator, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
-    """Leaves the beginning or the ending out once more."""
+    """Omits the beginning or ending once."""
     row, column, sentence = _draw_place(rng, draft, partial(draft.asks_for, edge))
     return draft.with_sentence(row, column, replace(sentence, bare=sentence.bare | {edge}))
 
@@ -316,7 +318,7 @@ def _keywords(together: bool, rng: Generator, draft: Draft, profile: Profile) ->
 
 
 def _change_mentions(rng: Generator, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
-    """Mentions a keyword once more, or calls one thing by another name."""
+    """Adds a mention of a keyword, or renames one thing."""
     keyword = pick(rng, getattr(constraint.arguments, "keywords", ()))
     if grows:
         return _mention(rng, draft, keyword)
@@ -324,7 +326,7 @@ def _change_mentions(rng: Generator, draft: Draft, constraint: Constraint, grows
     def mentions(row: int, column: int) -> bool:
         return keyword in draft.paragraphs[row][column].clause.split()
 
-    if not any(mentions(*place) for place in draft.places):
+    if not any(mentions(*span) for span in draft.places):
         return draft
     row, column, sentence = _draw_place(rng, draft, mentions)
     other = pick(rng, draft.topic.nouns)
@@ -333,7 +335,7 @@ def _change_mentions(rng: Generator, draft: Draft, constraint: Constraint, grows
 
 
 def _rewrite_number(style: NumberStyle, rng: Generator, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
-    """Writes one number in another style, or with one decimal more or less."""
+    """Changes one number to another style, or to one decimal more or less."""
     row, column, sentence = _draw_place(rng, draft, lambda row, column: bool(draft.paragraphs[row][column].number))
     precision = int(getattr(constraint.arguments, "precision", 1))
     other = precision + 1 if grows or precision == 1 else precision - 1
@@ -364,10 +366,10 @@ def _edge_plan(edge: Edge, level: Level) -> Plan:
 
 
 def _number_plan(style: NumberStyle, other: NumberStyle, patterns: Callable[[Profile], re.Pattern[str]] | None) -> Plan:
-    """Returns a plan that writes numbers in one style; the change is to another, or to other decimals of the same."""
+    """Returns a plan that writes numbers in one style; its change uses another style, or other decimals."""
 
     def arguments(rng: Generator, draft: Draft, profile: Profile) -> dict[str, Any]:
-        """Asks for the decimals that the draft's numbers have."""
+        """Requires the decimals of the draft's numbers."""
         return {"precision": numerals(patterns(profile), draft.text())[0].num_decimals} if patterns else {}
 
     def prepare(rng: Generator, draft: Draft) -> Draft:
@@ -433,7 +435,8 @@ PLANS: dict[str, Plan] = {
     "check_number_precision_in_response": _number_plan("decimal", "decimal", lambda profile: profile.numbers),
     "check_whether_has_no_arabic_number_in_response": _number_plan("words", "whole", None),
 }
-"""A plan for every check, by its name."""
+"""A plan for every check, by name."""
 
 COUNTED = frozenset(name for name in PLANS if "_in_range" in name)
-"""The checks that ask for a range of a count: of two texts of other counts, either can be asked for."""
+"""Checks that require a count in a range; for two texts with different counts, either count can be
+required."""

@@ -1,10 +1,10 @@
-"""Draws instructions that can be verified: constraints, a text that satisfies all, and texts that break exactly one.
+"""Draws verifiable instructions: constraints, a text that satisfies all, and texts that break exactly one.
 
-Texts come from a small grammar of our own. They are candidates for judging: they differ by a small change, and
-which constraint the change breaks is known.
+Texts come from a small grammar of our own. They are candidates for judging: they differ by a small change,
+and the constraint that it breaks is known.
 
-They are verified by the nineteen checks of `vlm_envs.tools.instruction_checkers`, which `checker_tools` offers
-as tools. Needs the extra `tools` (pydantic; pysbd where sentences are counted).
+The nineteen checks of `vlm_envs.tools.instruction_checkers` verify them; `checker_tools` offers the checks as
+tools. Needs the extra `tools` (pydantic, and pysbd to count sentences).
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from vlm_envs.tools.tool_registry import Tool, ToolOutput
 
 MAX_CONSTRAINTS = 4
 _MAX_TRIES = 6
-"""Tries to break each constraint of a draft."""
+"""Attempts to break each constraint of a draft."""
 
 _MAX_CHANGES = 6
-"""Changes in one try."""
+"""Maximum number of changes per attempt."""
 
 _NUMBERS_SHARE = 0.3
-"""How often a draft has whole numbers that no constraint is about."""
+"""Probability that a draft without a constraint on numbers has integers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Instruction:
-    """Constraints, and a draft that satisfies all of them.
+    """Constraints, and a draft that satisfies them.
 
     Attributes:
-        profile: The definition.
-        draft: The text in the making.
-        constraints: What it satisfies.
+        profile: The definition of the checks.
+        draft: The text under construction.
+        constraints: Constraints that it satisfies.
     """
 
     profile: Profile
@@ -48,13 +48,13 @@ class Instruction:
 
     @property
     def text(self) -> str:
-        """What to write, and the numbered requirements."""
+        """The task with its numbered requirements."""
         requirements = (f"{number}. {item.requirement()}" for number, item in enumerate(self.constraints, start=1))
         task = f"Describe {self.draft.topic.name} as it is seen in a picture."
         return "\n".join((task, "Requirements:", *requirements))
 
     def asking_anew(self, rng: Generator, draft: Draft, index: int) -> Instruction:
-        """Returns an instruction of another draft, of whose constraints one is drawn anew so that it satisfies that."""
+        """Returns an instruction for another draft, with one constraint redrawn so that the draft satisfies it."""
         name = self.constraints[index].checker
         drawn = Constraint.of(name, **PLANS[name].arguments(rng, draft, self.profile))
         return replace(
@@ -62,7 +62,7 @@ class Instruction:
         )
 
     def failed(self, draft: Draft) -> list[int]:
-        """Returns the indices of the constraints that a draft's text fails."""
+        """Returns the indices of the constraints that a draft's text violates."""
         text = draft.text()
         return [
             index for index, item in enumerate(self.constraints) if not item.check(text, profile=self.profile).passed
@@ -72,16 +72,16 @@ class Instruction:
 def draw_instruction(
     rng: Generator, profile: Profile, num_constraints: int, checks: Collection[str] = tuple(PLANS)
 ) -> Instruction | None:
-    """Draws constraints that go together, and a draft that satisfies them. Equal generators give equal ones.
+    """Draws compatible constraints, and a draft that satisfies them; deterministic for a given generator.
 
     Args:
-        rng: Where all randomness comes from.
-        profile: The definition.
-        num_constraints: Most constraints; fewer where not so many of the checks go together.
-        checks: Names of the checks they are of.
+        rng: The only source of randomness.
+        profile: The definition of the checks.
+        num_constraints: Maximum number of constraints; fewer if not enough checks are compatible.
+        checks: Names of the checks to draw from.
 
     Returns:
-        The instruction; None if this draft does not satisfy what it was made for.
+        The instruction; None if the draft does not satisfy it after all.
     """
     names = _draw_compatible(rng, num_constraints, checks)
     draft = draw_draft(rng)
@@ -95,16 +95,16 @@ def draw_instruction(
 
 
 def draw_broken(rng: Generator, instruction: Instruction, violated: int, *, moves_all: bool = False) -> Draft | None:
-    """Changes an instruction's draft until it fails one constraint and no other.
+    """Changes an instruction's draft until it violates only one constraint.
 
     Args:
-        rng: Where all randomness comes from.
+        rng: The only source of randomness.
         instruction: The instruction.
-        violated: Index of the constraint to fail.
-        moves_all: Whether what a check counts of each paragraph changes in all of them, where its plan can do that.
+        violated: Index of the constraint to violate.
+        moves_all: Whether a count of each paragraph changes in all of them, if the plan supports it.
 
     Returns:
-        The changed draft; None if no try failed that constraint alone.
+        The changed draft; None if no attempt violated that constraint alone.
     """
     target = instruction.constraints[violated]
     plan = PLANS[target.checker]
@@ -122,7 +122,7 @@ def draw_broken(rng: Generator, instruction: Instruction, violated: int, *, move
 
 
 def _draw_compatible(rng: Generator, num_wanted: int, checks: Collection[str]) -> list[str]:
-    """Returns up to `num_wanted` of some checks that go together, in random order."""
+    """Returns up to `num_wanted` compatible checks in random order."""
     names = sorted(checks)
     chosen: list[str] = []
     taken: set[str] = set()
@@ -137,15 +137,15 @@ def _draw_compatible(rng: Generator, num_wanted: int, checks: Collection[str]) -
 def checker_tools(profile: str | Profile = ARM, checks: Collection[str] = tuple(CHECKERS)) -> tuple[Tool[Any], ...]:
     """Returns checks as tools, all 19 by default.
 
-    Each takes the arguments of its check and `response`, the name of a stored text, and answers whether the text
-    passes and nothing else (ARM-Thinker, appendix E).
+    Each takes the arguments of its check and `response`, the name of a stored text, and only replies whether
+    the text passes (ARM-Thinker, appendix E).
 
     Args:
-        profile: Which definition they check by.
+        profile: The definition of the checks.
         checks: Names of the checks.
 
     Raises:
-        ConfigError: If there is no such profile.
+        ConfigError: If the profile does not exist.
     """
     definition = profile_named(profile)
 

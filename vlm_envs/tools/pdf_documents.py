@@ -1,7 +1,7 @@
-"""Documents as pages: pictures and text layers, from PDF files or from pictures, within bounds.
+"""Documents as pages with images and text layers, from PDF files or page images, within limits.
 
-PDFium is not safe under threads, so one lock of this module holds all of it. What a PDF *contains* is rendered
-without a time limit; documents come from the user's own folder or from a generator, never from the model.
+PDFium is not thread-safe, so a lock in this module guards all of it. Rendering has no time limit; documents
+come from the user's own folder or from a generator, never from the model.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ from vlm_envs.tools.pictures import Picture, within_long_side
 from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind, listed, quoted, require_package
 
 MAX_PAGES = 500
-"""Longest document that is opened."""
+"""Maximum number of pages of a document."""
 
 MAX_PDF_BYTES = 128 * 1024 * 1024
 MAX_PAGE_CHARS = 100_000
-"""Most characters of a page's text layer that are read."""
+"""Maximum number of characters read from a page's text layer."""
 
 PAGE_LONG_SIDE_PX = 1120
 """ARM-Thinker's RAG_IMAGE_MAX_SIDE."""
 
 _DIVISIONS = dict.fromkeys((0xFFFE, 0x0002), "\N{SOFT HYPHEN}")
-"""What PDFium writes for the hyphen of a divided word, depending on its version, is not a character for anyone else."""
+"""PDFium's markers for the hyphen of a divided word, which depend on its version and are not characters
+elsewhere."""
 
 _PASSWORD_ERROR, _SECURITY_ERROR = 4, 5
 _pdfium_lock = threading.RLock()
@@ -49,25 +50,25 @@ class Document(Protocol):
 
     @property
     def name(self) -> str:
-        """What tools call it."""
+        """Its name in tools."""
 
     @property
     def digest(self) -> str:
-        """Hash of its content, equal for equal documents."""
+        """Hash of its content; equal documents have equal digests."""
 
     @property
     def num_pages(self) -> int:
-        """How many pages."""
+        """Number of pages."""
 
     def page_text(self, number: int) -> str:
-        """Returns the text layer of a page; empty for a scan. A soft hyphen divides a word at the end of a line."""
+        """Returns the text layer of a page; empty for a scan. Soft hyphens mark words divided at a line end."""
 
     def page_picture(self, number: int, long_side_px: int = PAGE_LONG_SIDE_PX) -> Picture:
-        """Returns a page whose longer side is at most `long_side_px`."""
+        """Renders a page with a longer side of at most `long_side_px`."""
 
 
 def check_page_number(document: Document, number: int) -> None:
-    """Refuses page numbers that a document does not have.
+    """Rejects page numbers that a document does not have.
 
     Raises:
         ToolError: `PAGE_OUT_OF_RANGE`.
@@ -82,12 +83,12 @@ def check_page_number(document: Document, number: int) -> None:
 
 @dataclass(frozen=True)
 class PictureDocument:
-    """A document of page pictures, as MP-DocVQA ships them.
+    """A document of page images, as in MP-DocVQA.
 
     Attributes:
-        name: What tools call it.
+        name: Its name in tools.
         pages: The pages, at least one.
-        texts: Their text, such as OCR; as many as pages, or empty for none.
+        texts: Their texts, such as OCR; one per page, or empty.
     """
 
     name: str
@@ -96,13 +97,13 @@ class PictureDocument:
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.pages) <= MAX_PAGES:
-            raise ConfigError(f"A document has 1 to {MAX_PAGES} pages; got {len(self.pages)}.")
+            raise ConfigError(f"A document must have 1 to {MAX_PAGES} pages; got {len(self.pages)}.")
         if len(self.texts) not in (0, len(self.pages)):
             raise ConfigError(f"Expected no texts or one for each of {len(self.pages)} pages; got {len(self.texts)}.")
 
     @property
     def digest(self) -> str:
-        """Hash of pictures and texts."""
+        """Hash of images and texts."""
         content = hashlib.blake2b(digest_size=16)
         for page in self.pages:
             content.update(page.digest.encode())
@@ -112,7 +113,7 @@ class PictureDocument:
 
     @property
     def num_pages(self) -> int:
-        """How many pages."""
+        """Number of pages."""
         return len(self.pages)
 
     def page_text(self, number: int) -> str:
@@ -121,21 +122,21 @@ class PictureDocument:
         return self.texts[number - 1][:MAX_PAGE_CHARS] if self.texts else ""
 
     def page_picture(self, number: int, long_side_px: int = PAGE_LONG_SIDE_PX) -> Picture:
-        """Returns a page, scaled down if it is larger."""
+        """Returns a page, scaled down if it is larger than `long_side_px`."""
         check_page_number(self, number)
         return within_long_side(self.pages[number - 1], long_side_px)
 
 
 class PdfDocument:
-    """A PDF, opened lazily; copies that were pickled open it again.
+    """A PDF that is opened lazily; unpickled copies reopen it.
 
     Args:
-        name: What tools call it.
+        name: Its name in tools.
         content: The file's bytes.
-        max_pages: Longer documents are refused.
+        max_pages: Longer documents are rejected.
 
     Attributes:
-        name: What tools call it.
+        name: Its name in tools.
         digest: Hash of the file's bytes.
 
     Raises:
@@ -151,10 +152,10 @@ class PdfDocument:
 
     @property
     def num_pages(self) -> int:
-        """How many pages.
+        """Number of pages.
 
         Raises:
-            ToolError: `UNREADABLE_FILE` if the file is broken, encrypted or without pages; `TOO_LARGE`.
+            ToolError: `UNREADABLE_FILE` if the file is broken, encrypted, or has no pages; `TOO_LARGE`.
         """
         with _pdfium_lock:
             return len(self._opened())
@@ -162,7 +163,7 @@ class PdfDocument:
     def page_text(self, number: int) -> str:
         """Returns the text layer of a page and the values of its form fields, at most `MAX_PAGE_CHARS` characters.
 
-        Empty for a scan. A soft hyphen stands where a word is divided at the end of a line.
+        Empty for a scan. A soft hyphen marks a word divided at the end of a line.
 
         Raises:
             ToolError: As `num_pages`; `PAGE_OUT_OF_RANGE`.
@@ -194,10 +195,10 @@ class PdfDocument:
                 picture = Picture(np.ascontiguousarray(bitmap.to_numpy()[..., :3]))
             finally:
                 bitmap.close()
-        return within_long_side(picture, long_side_px)  # PDFium rounds sizes up.
+        return within_long_side(picture, long_side_px)  # PDFium rounds sizes up
 
     def close(self) -> None:
-        """Lets go of the file; the next use opens it again."""
+        """Closes the file; the next use reopens it."""
         with _pdfium_lock:
             if self._pdf is not None:
                 self._pdf.close()
@@ -208,7 +209,7 @@ class PdfDocument:
 
     @contextmanager
     def _page(self, number: int) -> Iterator[Any]:
-        """Yields a loaded page; whatever PDFium says of it becomes a `ToolError`. The caller holds the lock."""
+        """Yields a loaded page; PDFium's exceptions become `ToolError`. The caller holds the lock."""
         pdf = self._opened()
         try:
             page = pdf.get_page(number - 1)
@@ -236,9 +237,10 @@ class PdfDocument:
             )
         try:
             pdf = pdfium.PdfDocument(self._content)
-            pdf.init_forms()  # Before any page is loaded; fields are not drawn otherwise.
+            pdf.init_forms()  # before any page is loaded, or fields are not drawn
         except pdfium.PdfiumError as error:
-            # PDFium may still name the error of an earlier file; versions of pypdfium2 before 5 give no code.
+            # PDFium may still report the error of an earlier file; versions of pypdfium2 before 5 have no
+            # error code
             locked = getattr(error, "err_code", None) in (_PASSWORD_ERROR, _SECURITY_ERROR) or "assword" in str(error)
             if locked and b"/Encrypt" in self._content:
                 raise self._broken("it is encrypted and needs a password") from error
@@ -263,9 +265,9 @@ _open_documents: weakref.WeakSet[PdfDocument] = weakref.WeakSet()
 
 @functools.cache
 def _close_all_at_exit() -> None:
-    """Closes what is open when Python ends; called after PDFium's package is imported, so that it comes before it.
+    """Closes open documents at exit; registered after PDFium's package is imported, so that it runs first.
 
-    The package would close the documents too, and complain of each.
+    The package would also close the documents, with a warning for each.
     """
 
     def close_all() -> None:
@@ -279,13 +281,13 @@ class DocumentStore(Protocol):
     """Documents by name."""
 
     def names(self) -> list[str]:
-        """Returns the names that exist, in order."""
+        """Returns the available names, in order."""
 
     def document(self, name: str) -> Document:
         """Returns a document.
 
         Raises:
-            ToolError: `UNKNOWN_FILE` with the names that exist, or as opening the document raises.
+            ToolError: `UNKNOWN_FILE` with the available names, or any error of opening the document.
         """
 
 
@@ -293,7 +295,7 @@ class DocumentShelf:
     """Documents in memory.
 
     Args:
-        documents: Documents of different names.
+        documents: Documents with distinct names.
 
     Raises:
         ConfigError: If two have the same name.
@@ -302,13 +304,13 @@ class DocumentShelf:
     def __init__(self, documents: Sequence[Document]) -> None:
         self._documents: Mapping[str, Document] = {document.name: document for document in documents}
         if len(self._documents) < len(documents):
-            raise ConfigError(f"Every document needs a name of its own; got {[known.name for known in documents]}.")
+            raise ConfigError(f"Documents must have distinct names; got {[document.name for document in documents]}.")
         for name in self._documents:
             if not name.isprintable() or {"<", ">"} & set(name):
-                raise ConfigError(f"A document's name is printable and has no < or >; got {name!r}.")
+                raise ConfigError(f"A document's name must be printable, without < and >; got {name!r}.")
 
     def names(self) -> list[str]:
-        """Returns the names that exist, in order."""
+        """Returns the available names, in order."""
         return sorted(self._documents)
 
     def document(self, name: str) -> Document:
@@ -329,13 +331,13 @@ class PdfFolder:
     """The PDF files of a folder, by file name with or without `.pdf`.
 
     Args:
-        folder: It must exist.
-        max_pages: Longer documents are refused.
-        max_open: Documents kept open; the one unused longest is closed.
-        follows_links: Whether links may lead out of it, as in `FileRoot`.
+        folder: An existing folder.
+        max_pages: Longer documents are rejected.
+        max_open: Maximum number of open documents; the least recently used is closed.
+        follows_links: Whether links may lead outside, as in `FileRoot`.
 
     Raises:
-        ConfigError: If it is no folder.
+        ConfigError: If it is not a folder.
     """
 
     def __init__(
@@ -363,16 +365,16 @@ class PdfFolder:
 
 
 MAX_ANNOTATIONS = 2_000
-"""Most annotations of a page that are looked at."""
+"""Maximum number of annotations read per page."""
 
 _PASSWORD_FLAG = 1 << 13  # PDF 32000-1, table 228
 
 
 def annotation_texts(page: Any) -> list[str]:
-    """Returns the visible texts of a pypdfium2 page's form fields and free-text notes, in the order of the file.
+    """Returns the visible texts of a pypdfium2 page's form fields and free-text notes, in file order.
 
-    Text fields, lists, and combo boxes count; check boxes and buttons show no text. The document's `init_forms` comes
-    before the page is loaded, or no field is found. The caller holds PDFium's lock.
+    Text fields, lists, and combo boxes count; check boxes and buttons show no text. Fields are found only if
+    the document's `init_forms` was called before the page was loaded. The caller holds PDFium's lock.
     """
     pdfium = import_module("pypdfium2.raw")
     texts = []
@@ -386,7 +388,7 @@ def annotation_texts(page: Any) -> list[str]:
 
 
 def _text(pdfium: Any, form: Any, annotation: Any) -> str:
-    """Returns the text that an annotation shows, or nothing."""
+    """Returns the visible text of an annotation, or an empty string."""
     if pdfium.FPDFAnnot_GetFlags(annotation) & (pdfium.FPDF_ANNOT_FLAG_HIDDEN | pdfium.FPDF_ANNOT_FLAG_NOVIEW):
         return ""
     if pdfium.FPDFAnnot_GetSubtype(annotation) == pdfium.FPDF_ANNOT_FREETEXT:
@@ -403,7 +405,7 @@ def _text(pdfium: Any, form: Any, annotation: Any) -> str:
 
 
 def _string(read: Callable[..., int], pdfium: Any) -> str:
-    """Returns what a function of PDFium writes into a buffer, whose size it returns, as UTF-16 that ends with 0."""
+    """Calls a PDFium function that writes null-terminated UTF-16 into a buffer and returns its size."""
     num_bytes = read(None, 0)
     buffer = ctypes.create_string_buffer(num_bytes)
     read(ctypes.cast(buffer, ctypes.POINTER(pdfium.FPDF_WCHAR)), num_bytes)

@@ -1,4 +1,4 @@
-"""Pictures as values (immutable pixels with a content hash), what tools do with them, and contact sheets."""
+"""Images as values (immutable pixels with a content hash), operations of tools on them, and contact sheets."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ PixelArray = npt.NDArray[np.uint8]
 
 
 class ImageRef(Protocol):
-    """A picture that is made or read only when somebody looks at it; large ones cost seconds and memory.
+    """An image that is made or read on demand, because a large one costs seconds and memory.
 
-    Image references are values: hashable, comparable, small to pickle. A `Picture` is one that is there already.
+    References are values: hashable, comparable, small to pickle. A `Picture` is a reference whose pixels
+    exist already.
     """
 
     @property
@@ -35,21 +36,21 @@ class ImageRef(Protocol):
 
     @property
     def digest(self) -> str:
-        """Names the content; equal for equal content, on every machine."""
+        """Identifies the content; equal for equal content, on every machine."""
 
     def __hash__(self) -> int:
         """Returns a hash, the same for equal images."""
 
     def picture(self) -> Picture:
-        """Returns the pixels, the same at every call; implementations keep the last few they made."""
+        """Returns the pixels, the same at every call; implementations cache recent results."""
 
 
 class Picture:
-    """A picture as a value: its pixels never change, equal pixels are equal pictures, and copies share them.
+    """An image as a value: its pixels never change, images with equal pixels are equal, and copies share them.
 
     Args:
-        pixels: uint8[H, W, 3], RGB. Copied unless it is read-only and owns its memory, so a caller cannot change the
-            picture afterwards.
+        pixels: uint8[H, W, 3], RGB. Copied unless it is read-only and owns its memory, so that callers cannot
+            change the image afterwards.
 
     Raises:
         ConfigError: If the array has another type or shape, or no pixels.
@@ -69,8 +70,8 @@ class Picture:
 
     @classmethod
     def from_image(cls, image: Image.Image) -> Picture:
-        """Returns a PIL image's pixels in 8 bits a channel; transparent ones lie on white."""
-        if image.mode.startswith("I"):  # Pillow would cut 16 bits at 255, which leaves a white picture.
+        """Converts a PIL image to 8 bits per channel, with transparent pixels on white."""
+        if image.mode.startswith("I"):  # Pillow would clip 16 bits at 255, which makes the image white
             image = Image.fromarray(np.rint(np.clip(np.asarray(image), 0, 65535) / 257).astype(np.uint8))
         if image.has_transparency_data:
             image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
@@ -81,7 +82,7 @@ class Picture:
         return self
 
     def image(self) -> Image.Image:
-        """Returns a PIL image of its own, free to be changed."""
+        """Returns a new PIL image, which may be modified."""
         return Image.fromarray(self.pixels)
 
     @property
@@ -106,7 +107,7 @@ class Picture:
 
     @property
     def digest(self) -> str:
-        """BLAKE2 of size and pixels, 32 hexadecimal digits; the same on every machine. Worked out when first asked."""
+        """BLAKE2 of size and pixels, 32 hexadecimal digits; the same on every machine. Computed on first use."""
         if not self._digest:
             content = hashlib.blake2b(f"{self.width}x{self.height}:".encode(), digest_size=16)
             content.update(self.pixels.data)
@@ -114,7 +115,7 @@ class Picture:
         return self._digest
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"A picture is a value; {name} cannot be set. Make another picture.")
+        raise AttributeError(f"A `Picture` is immutable; {name} cannot be set. Create another one.")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Picture):
@@ -132,31 +133,31 @@ class Picture:
 
 
 def crop(picture: Picture, rectangle: PixelRectangle) -> Picture:
-    """Returns the pixels of a rectangle inside a picture."""
+    """Returns the pixels of a rectangle inside an image."""
     return Picture(picture.pixels[rectangle.slices()])
 
 
 def resized(picture: Picture, width: int, height: int, resample: Image.Resampling) -> Picture:
-    """Returns a picture at another size."""
+    """Resizes an image."""
     if (width, height) == (picture.width, picture.height):
         return picture
     return Picture.from_image(picture.image().resize((width, height), resample))
 
 
 def within_budget(picture: Picture, max_pixels: int) -> Picture:
-    """Returns a picture scaled down, with its shape kept, to at most `max_pixels` pixels."""
+    """Scales an image down to at most `max_pixels` pixels, with its aspect ratio."""
     width, height = size_within(picture.width, picture.height, max_pixels)
     return resized(picture, width, height, Image.Resampling.LANCZOS)
 
 
 def padded(picture: Picture, width: int, height: int) -> Picture:
-    """Returns a picture in the top left corner of a black one; its pixels keep their coordinates."""
+    """Places an image in the top left corner of a black one; its pixels keep their coordinates."""
     down, across = height - picture.height, width - picture.width
     return Picture(np.pad(picture.pixels, ((0, down), (0, across), (0, 0)))) if down or across else picture
 
 
 def within_long_side(picture: Picture, long_side_px: int) -> Picture:
-    """Returns a picture scaled down, with its shape kept, to a longer side of at most `long_side_px`."""
+    """Scales an image down to a longer side of at most `long_side_px`, with its aspect ratio."""
     longest = max(picture.width, picture.height)
     if longest <= long_side_px:
         return picture
@@ -165,52 +166,46 @@ def within_long_side(picture: Picture, long_side_px: int) -> Picture:
 
 
 def blank(picture: Picture, width: int, height: int) -> Picture:
-    """Returns a picture of one colour, the mean of another picture.
+    """Returns a uniform image with the mean color of another one, as a control.
 
     Args:
-        picture: Whose mean colour, each channel rounded to the nearest, halves to even.
-        width: In pixels.
-        height: In pixels.
-
-    Returns:
-        The control picture.
+        picture: Source of the mean color; each channel is rounded to the nearest integer, halves to even.
+        width: Width in pixels.
+        height: Height in pixels.
     """
     mean = np.rint(picture.pixels.mean(axis=(0, 1))).astype(np.uint8)
     return Picture(np.broadcast_to(mean, (height, width, 3)))
 
 
 PADDING_PX = 8
-"""Between pages; the paper has a fixed padding and does not say how much."""
+"""Padding between pages; the paper has a fixed padding but does not specify it."""
 
 MAX_STITCHED_PIXELS = 4_194_304
-"""Pixel budget of one stitched picture, 2048 squared (our choice)."""
+"""Pixel budget of a stitched image, 2048 squared (our choice)."""
 
 _MAX_CANVAS_PIXELS = 16 * MAX_STITCHED_PIXELS
-"""Rows that need more room, such as tall pictures beside wide ones, are scaled down before they are put together."""
+"""Rows that need more space, such as tall images next to wide ones, are scaled down before stitching."""
 
 _CAPTION_PX = 18
-"""Height of the strip above a frame that holds its caption."""
+"""Height of the caption strip above a frame."""
 
 _GROUND = (176, 176, 176)
-"""Pages are white; a grey ground shows where each ends."""
+"""Pages are white; a gray background shows their edges."""
 
 _MIN_CELL_WIDTH_PX, _MAX_CELL_WIDTH_PX = 24, 480
 _CELL_ASPECT = math.sqrt(2)
-"""Height by width of the cell of a contact sheet: that of A4."""
+"""Ratio of height to width of a cell in a contact sheet, as for A4."""
 
 
 def stitched_row(pages: Sequence[Picture], *, max_pixels: int = MAX_STITCHED_PIXELS) -> Picture:
-    """Returns pages side by side, their tops aligned, scaled down together to a pixel budget.
+    """Returns pages side by side, aligned at the top, scaled down together to a pixel budget.
 
-    Width is the sum of the pages' widths and the paddings between them, height the greatest of theirs (ARM-Thinker,
-    appendix E).
+    The width is the sum of the pages' widths and the paddings between them, the height is the maximum of
+    theirs (ARM-Thinker, appendix E).
 
     Args:
         pages: Pages from left to right, at least one.
-        max_pixels: Budget; a larger row is scaled down with its shape kept.
-
-    Returns:
-        The row.
+        max_pixels: Pixel budget; a larger row is scaled down with its aspect ratio.
 
     Raises:
         ConfigError: If there are no pages.
@@ -228,7 +223,7 @@ def stitched_row(pages: Sequence[Picture], *, max_pixels: int = MAX_STITCHED_PIX
 
 
 def _within_canvas(pages: Sequence[Picture]) -> Sequence[Picture]:
-    """Returns pages whose row has at most `_MAX_CANVAS_PIXELS` pixels, paddings not counted."""
+    """Scales pages down so that their row has at most `_MAX_CANVAS_PIXELS` pixels, not counting paddings."""
     needed = sum(page.width for page in pages) * max(page.height for page in pages)
     if needed <= _MAX_CANVAS_PIXELS:
         return pages
@@ -241,12 +236,12 @@ def _scaled(page: Picture, scale: float) -> Picture:
 
 @dataclass(frozen=True)
 class SheetGrid:
-    """How a contact sheet is divided.
+    """The layout of a contact sheet.
 
     Attributes:
-        columns: Pages in a row.
-        rows: Rows.
-        width: Of a page's room, in pixels; its height is that of A4.
+        columns: Pages per row.
+        rows: Number of rows.
+        width: Width of a page's cell, in pixels; its height is that of A4.
     """
 
     columns: int
@@ -255,17 +250,17 @@ class SheetGrid:
 
     @property
     def height(self) -> int:
-        """Height of a page's room in pixels."""
+        """Height of a page's cell in pixels."""
         return round(self.width * _CELL_ASPECT)
 
     @property
     def number_height(self) -> int:
-        """Height of the strip above a page that holds its number; it grows with the pages, since models see less."""
+        """Height of the number strip above a page; it grows with the cells, because models see less of large sheets."""
         return max(16, self.width // 10)
 
     @property
     def step(self) -> tuple[int, int]:
-        """From one page to the next, in pixels to the right and down."""
+        """Distance from one page to the next, in pixels to the right and down."""
         return self.width + PADDING_PX, self.height + self.number_height + PADDING_PX
 
     @property
@@ -275,14 +270,15 @@ class SheetGrid:
 
 
 def sheet_grid(num_pages: int, *, max_pixels: int = MAX_STITCHED_PIXELS) -> SheetGrid:
-    """Returns the grid of a contact sheet.
+    """Returns the layout of a contact sheet.
 
     Args:
         num_pages: At least 1.
-        max_pixels: Budget of the sheet.
+        max_pixels: Pixel budget of the sheet.
 
     Returns:
-        A grid with as many columns as rows, or one more; pages as large as the budget allows, 24 to 480 pixels wide.
+        A grid with as many columns as rows, or one more; pages as large as the budget allows, 24 to 480
+        pixels wide.
     """
     columns = math.ceil(math.sqrt(num_pages))
     rows = math.ceil(num_pages / columns)
@@ -293,14 +289,11 @@ def sheet_grid(num_pages: int, *, max_pixels: int = MAX_STITCHED_PIXELS) -> Shee
 
 
 def contact_sheet(pages: Sequence[Picture], *, max_pixels: int = MAX_STITCHED_PIXELS) -> Picture:
-    """Returns all pages of a document in rows from left to right, each under its number, from 1.
+    """Returns all pages of a document in rows from left to right, each below its number, from 1.
 
     Args:
-        pages: Pages in order, at least one; scaled down to their room where they are larger.
-        max_pixels: Budget of the sheet.
-
-    Returns:
-        The sheet.
+        pages: Pages in order, at least one; larger ones are scaled down to their cell.
+        max_pixels: Pixel budget of the sheet.
 
     Raises:
         ConfigError: If there are no pages.
@@ -323,12 +316,12 @@ def contact_sheet(pages: Sequence[Picture], *, max_pixels: int = MAX_STITCHED_PI
 
 
 def frame_sheet(frames: Sequence[Picture], captions: Sequence[str], *, columns: int = 4) -> Picture:
-    """Returns the frames of a video in rows from left to right, each under its caption: for people, not for models.
+    """Returns the frames of a video in rows from left to right, each below its caption; for people, not for models.
 
     Args:
-        frames: Frames in order, of one size, at least one.
+        frames: Frames in order, with equal sizes, at least one.
         captions: One line each.
-        columns: Most frames in a row.
+        columns: Maximum number of frames per row.
 
     Returns:
         The sheet, within `MAX_STITCHED_PIXELS`.

@@ -1,4 +1,4 @@
-"""Arguments of tools: pydantic models, their JSON schema, and what is wrong with arguments in words."""
+"""Arguments of tools: pydantic models, their JSON schema, and explanations of invalid arguments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ try:
     )
 except ImportError as error:
     raise EngineUnavailableError(
-        f"Tools need the package pydantic, which cannot be imported ({error}). Install it: {install_command('tools')}"
+        f"Tools need the package pydantic, which cannot be imported ({error}). Install it with "
+        f"{install_command('tools')}"
     ) from error
 
 __all__ = [
@@ -41,38 +42,38 @@ __all__ = [
 ]
 
 _MAX_FAULTS = 3
-"""Most faults that one message explains."""
+"""Maximum number of errors explained in one message."""
 
 
 _MOST_EXACT = 2.0**53
-"""Beyond it not every whole number is a float."""
+"""Above this, not every integer has an exact float."""
 
 
 def _whole(value: Any) -> Any:
-    """Returns a whole number as an int, however it is written; anything else as it is."""
+    """Converts an integral float to an int; returns anything else unchanged."""
     is_whole = isinstance(value, float) and value.is_integer() and abs(value) <= _MOST_EXACT
     return int(value) if is_whole else value
 
 
 WHOLE_NUMBER = BeforeValidator(_whole)
-"""Makes an `int` field accept 3.0, which is 3; 3.5 is still refused. Stands last in the field's annotation."""
+"""Makes an `int` field accept 3.0 as 3, but not 3.5. Must be last in the field's annotation."""
 
 
 class Arguments(BaseModel):
-    """Base of every tool's arguments: nothing is converted, nothing unknown is accepted, nothing changes later."""
+    """Base of every tool's arguments: strict types, no unknown fields, immutable."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
 def json_schema(arguments: type[BaseModel]) -> dict[str, Any]:
-    """Returns the JSON schema of a tool's arguments, without the titles that pydantic makes up."""
+    """Returns the JSON schema of a tool's arguments, without the titles that pydantic generates."""
     schema = _without_titles(arguments.model_json_schema())
-    schema.pop("description", None)  # The class docstring; models are told the tool's description.
+    schema.pop("description", None)  # the class docstring; the tool has its own description
     return schema
 
 
 def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
-    """Returns a schema without its `title` keywords; a property of that name stays."""
+    """Removes the `title` keywords from a schema, but not properties with that name."""
     result: dict[str, Any] = {}
     for keyword, value in schema.items():
         if keyword in ("properties", "$defs"):
@@ -89,19 +90,19 @@ def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_arguments(tool: str, model: type[BaseModel], values: dict[str, Any]) -> BaseModel:
-    """Returns a tool's arguments, checked.
+    """Validates a tool's arguments.
 
     Args:
         tool: The tool's name, for messages.
-        model: What it expects.
-        values: What came.
+        model: The expected model.
+        values: The given arguments.
 
     Returns:
         An instance of `model`.
 
     Raises:
-        ToolError: `UNKNOWN_ARGUMENT`, `MISSING_ARGUMENT` or `WRONG_ARGUMENT`, the first that applies; the message
-            explains the first faults of every kind.
+        ToolError: `UNKNOWN_ARGUMENT`, `MISSING_ARGUMENT` or `WRONG_ARGUMENT`, the first that applies; the
+            message explains the first errors of any kind.
     """
     try:
         return model.model_validate(values, strict=True)
@@ -119,7 +120,7 @@ def read_arguments(tool: str, model: type[BaseModel], values: dict[str, Any]) ->
 
 
 def _fault(detail: Any, model: type[BaseModel]) -> tuple[ToolErrorKind, str]:
-    """Returns kind and sentence of one of pydantic's findings."""
+    """Converts one of pydantic's errors to a kind and a sentence."""
     place = ".".join(quoted(part)[1:-1] if isinstance(part, str) else str(part) for part in detail["loc"])
     if detail["type"] == "extra_forbidden":
         hint = did_you_mean(str(detail["loc"][-1])[:100], model.model_fields)

@@ -1,7 +1,7 @@
-"""The one error style of tools: a kind for programs, a sentence for the model.
+"""Errors of tools: a kind for programs, and a sentence for the model.
 
-Functions that tools are made of raise `ToolError` for anything a model or a user's file may do wrong. The registry
-turns it into a result, so a tool call never raises whatever the model wrote.
+The functions behind tools raise `ToolError` for any mistake of a model or in a user's file. The registry
+converts it to a result, so a tool call never raises, whatever the model wrote.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from vlm_envs.errors import EngineUnavailableError, VLMEnvsError
 from vlm_envs.requirements import install_command
 
 MAX_QUOTED_CHARS = 60
-"""Most characters of somebody else's text that an error message repeats."""
+"""Maximum number of characters of untrusted text that an error message quotes."""
 
 MAX_LISTED_NAMES = 20
-"""Most names an error message lists."""
+"""Maximum number of names an error message lists."""
 
 
 class ToolErrorKind(StrEnum):
-    """What went wrong, for programs; the values are shown to models too."""
+    """Kinds of errors, for programs; the values are also shown to models."""
 
     TOO_LARGE = "too_large"
-    """A text, number, picture or file is larger than the tool reads."""
+    """A text, number, image, or file exceeds the tool's limit."""
     MALFORMED_JSON = "malformed_json"
     DUPLICATE_KEY = "duplicate_key"
     NOT_A_TOOL_CALL = "not_a_tool_call"
-    """Well-formed JSON of another shape than {"name": …, "arguments": {…}}."""
+    """Well-formed JSON with a shape other than {"name": …, "arguments": {…}}."""
     UNKNOWN_TOOL = "unknown_tool"
     MISSING_ARGUMENT = "missing_argument"
     UNKNOWN_ARGUMENT = "unknown_argument"
     WRONG_ARGUMENT = "wrong_argument"
-    """An argument of the wrong type or outside its range."""
+    """An argument has the wrong type or is out of range."""
     UNKNOWN_IMAGE = "unknown_image"
     UNKNOWN_TEXT = "unknown_text"
     BOX_NOT_FOUR_NUMBERS = "box_not_four_numbers"
@@ -49,15 +49,15 @@ class ToolErrorKind(StrEnum):
     UNREADABLE_FILE = "unreadable_file"
     PAGE_OUT_OF_RANGE = "page_out_of_range"
     NO_MATCH = "no_match"
-    """A search found nothing."""
+    """A search had no results."""
 
 
 class ToolError(VLMEnvsError, ValueError):
-    """A tool refuses, and says why in words for the model.
+    """A tool rejects a call, with an explanation for the model.
 
     Attributes:
-        kind: What went wrong.
-        message: What was expected, what came, what to do.
+        kind: Kind of the error.
+        message: Explanation of the expectation, the given value, and a fix.
     """
 
     def __init__(self, kind: ToolErrorKind, message: str) -> None:
@@ -70,13 +70,13 @@ class ToolError(VLMEnvsError, ValueError):
 
 
 def quoted(value: object) -> str:
-    """Returns a value of unknown origin as it may stand in a message: short, on one line, without tags.
+    """Returns an untrusted value in a form that is safe in a message: short, on one line, without tags.
 
-    Tool output is shown to the model between tags, and rewards read the model's own tags. So angle brackets are
-    replaced by look-alikes: no message can open or close a tag, whatever it repeats.
+    Tool output is shown to the model between tags, and rewards parse the model's own tags. Angle brackets are
+    therefore replaced by similar characters, so that no message can open or close a tag.
 
     Args:
-        value: Anything; strings come in quotation marks.
+        value: Any value; strings are quoted.
 
     Returns:
         At most about `MAX_QUOTED_CHARS` printable characters.
@@ -84,7 +84,7 @@ def quoted(value: object) -> str:
     shown = value[: MAX_QUOTED_CHARS + 1] if isinstance(value, str) else value
     try:
         text = ascii(shown) if not isinstance(shown, str) or not shown.isprintable() else repr(shown)
-    except ValueError:  # An integer of more digits than Python prints.
+    except ValueError:  # an integer with more digits than Python prints
         text = f"a very long {type(value).__name__}"
     if len(text) > MAX_QUOTED_CHARS + 2:
         text = text[: MAX_QUOTED_CHARS + 1] + "…" + (text[0] if isinstance(value, str) else "")
@@ -92,7 +92,7 @@ def quoted(value: object) -> str:
 
 
 def listed(names: list[str]) -> str:
-    """Returns names as a message lists them: in the given order, at most `MAX_LISTED_NAMES`, "none" if empty."""
+    """Joins names for a message: in the given order, at most `MAX_LISTED_NAMES`; "none" if empty."""
     if not names:
         return "none"
     shown = ", ".join(quoted(name)[1:-1] for name in names[:MAX_LISTED_NAMES])
@@ -105,10 +105,7 @@ def require_package(name: str, purpose: str) -> ModuleType:
 
     Args:
         name: Its import name.
-        purpose: What needs it, as the beginning of a sentence.
-
-    Returns:
-        The module.
+        purpose: The feature that needs it, as the beginning of a sentence.
 
     Raises:
         EngineUnavailableError: If it is not installed.
@@ -118,5 +115,5 @@ def require_package(name: str, purpose: str) -> ModuleType:
     except ImportError as error:
         raise EngineUnavailableError(
             f"{purpose} needs the package {name}, which cannot be imported ({error}). "
-            f"Install it: {install_command('tools')}"
+            f"Install it with {install_command('tools')}"
         ) from error

@@ -1,8 +1,9 @@
-"""One registry of tools: what a prompt says of them, and one way to call them that never raises on a model's words.
+"""The registry of tools: their descriptions in a prompt, and calls that never raise because of a model's text.
 
-A tool is a name, a description, a pydantic model of its arguments, and a function of arguments and memory. A call is
-`{"name": …, "arguments": {…}}`. Whatever is wrong with it comes back as a result that is not `ok`, with a kind for
-programs and a sentence for the model (ARM-Thinker, appendix E: an OpenAI-style function schema for every tool).
+A tool is a name, a description, a pydantic model of its arguments, and a function of arguments and memory. A
+call is `{"name": …, "arguments": {…}}`. Any mistake in it gives a result that is not `ok`, with a kind for
+programs and a sentence for the model (ARM-Thinker, appendix E: an OpenAI-style function schema for every
+tool).
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ NumberT = TypeVar("NumberT", int, float)
 
 @dataclass(frozen=True)
 class ToolOutput:
-    """What a tool's function returns when it succeeds.
+    """The result of a tool's function.
 
     Attributes:
-        text: What to tell the model, in whole sentences.
+        text: Text for the model, in whole sentences.
         images: New images, in order; the registry names and stores them.
     """
 
@@ -45,10 +46,11 @@ class Tool(Generic[ArgumentsT]):
     """A tool.
 
     Attributes:
-        name: What a call names it.
-        description: What it does and when to use it, for the model.
+        name: Its name in calls.
+        description: Its purpose and when to use it, for the model.
         arguments: Model of its arguments.
-        run: The tool itself. It raises `ToolError` to refuse, and nothing else because of its arguments.
+        run: The tool itself. It may raise `ToolError` to reject a call; no arguments may cause other
+            exceptions.
     """
 
     name: str
@@ -57,14 +59,14 @@ class Tool(Generic[ArgumentsT]):
     run: Callable[[ArgumentsT, Memory], ToolOutput]
 
     def schema(self) -> dict[str, Any]:
-        """Returns its description as an OpenAI function."""
+        """Returns its schema as an OpenAI function."""
         function = {"name": self.name, "description": self.description, "parameters": json_schema(self.arguments)}
         return {"type": "function", "function": function}
 
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call as the model wrote it, its arguments not yet checked."""
+    """A call as the model wrote it, with arguments that have not been validated."""
 
     name: str
     arguments: dict[str, Any]
@@ -72,15 +74,15 @@ class ToolCall:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolResult:
-    """What came of a call.
+    """The result of a call.
 
     Attributes:
-        ok: Whether the tool did what was asked. Rewards count this, never words in the transcript.
-        text: What to tell the model. Of what somebody else wrote, at most short quotations are in it, without tags.
+        ok: Whether the tool succeeded. Rewards use this, never the text of the transcript.
+        text: Text for the model. It quotes untrusted text only briefly and without tags.
         images: New images, in order.
         image_names: Their names in `memory`.
-        error: What went wrong; None if `ok`.
-        memory: What can be referred to from now on; as before if not `ok`.
+        error: Kind of the error; None if `ok`.
+        memory: The memory after the call; unchanged if not `ok`.
     """
 
     ok: bool
@@ -92,13 +94,13 @@ class ToolResult:
 
 
 def parse_tool_call(text: str) -> ToolCall | ToolError:
-    """Reads `{"name": …, "arguments": {…}}`, with these two keys and nothing around it but white space.
+    """Parses `{"name": …, "arguments": {…}}`, with exactly these two keys and only white space around it.
 
     Args:
-        text: What stands between the tags of a tool call; any string. Never raises for any.
+        text: The text between the tags of a tool call; no text makes this function raise.
 
     Returns:
-        The call, or why it is none.
+        The call, or the error.
     """
     try:
         value = read_json(text)
@@ -122,10 +124,10 @@ def parse_tool_call(text: str) -> ToolCall | ToolError:
 
 
 def plain_call(text: str) -> str:
-    """Returns a call as `parse_tool_call` reads it: out of its code fence, with arguments as an object.
+    """Normalizes a call for `parse_tool_call`: removes its code fence, and decodes arguments given as JSON text.
 
-    Chat-completions APIs give the arguments of a call as JSON text. What is no call even so is returned as it is, for
-    the tools' own error message. Never raises.
+    Chat-completions APIs provide the arguments of a call as JSON text. An invalid call is returned unchanged,
+    so that the tools report the error. Never raises.
     """
     if isinstance(parse_tool_call(text), ToolCall):
         return text
@@ -152,7 +154,7 @@ _JSON_TYPES: dict[type, str] = {
 
 @dataclass(frozen=True)
 class ToolRegistry:
-    """The tools of one world, by name, in order.
+    """The tools of a world, by name, in order.
 
     Attributes:
         tools: The tools.
@@ -165,7 +167,7 @@ class ToolRegistry:
 
     def __post_init__(self) -> None:
         if len(set(self.names)) < len(self.tools):
-            raise ConfigError(f"Every tool needs a name of its own; got {list(self.names)}.")
+            raise ConfigError(f"Tools must have distinct names; got {list(self.names)}.")
 
     def __iter__(self) -> Iterator[Tool[Any]]:
         return iter(self.tools)
@@ -179,7 +181,7 @@ class ToolRegistry:
         return tuple(tool.name for tool in self.tools)
 
     def with_tools(self, tools: Iterable[Tool[Any]]) -> ToolRegistry:
-        """Returns a registry with more tools."""
+        """Returns a registry with additional tools."""
         return ToolRegistry((*self.tools, *tools))
 
     def schemas(self) -> list[dict[str, Any]]:
@@ -187,31 +189,25 @@ class ToolRegistry:
         return [tool.schema() for tool in self.tools]
 
     def prompt(self) -> str:
-        """Returns the schemas as they stand in a prompt: one JSON object a line."""
+        """Returns the schemas for a prompt: one JSON object per line."""
         return "\n".join(json.dumps(schema, ensure_ascii=False) for schema in self.schemas())
 
     def call_text(self, text: str, memory: Memory) -> ToolResult:
-        """Carries out what stands between the tags of a tool call. Never raises for any text.
+        """Executes the text between the tags of a tool call. Never raises for any text.
 
         Args:
             text: `{"name": …, "arguments": {…}}`, or anything else.
-            memory: What the call may refer to.
-
-        Returns:
-            The result.
+            memory: Images and texts that the call may refer to.
         """
         return self._carry_out(parse_tool_call(text), memory)
 
     def call(self, name: str, arguments: str, memory: Memory) -> ToolResult:
-        """Carries out a call whose arguments are JSON text, as in OpenAI's API. Never raises for any text.
+        """Executes a call whose arguments are JSON text, as in OpenAI's API. Never raises for any text.
 
         Args:
             name: The tool's name.
             arguments: JSON object of its arguments.
-            memory: What the call may refer to.
-
-        Returns:
-            The result.
+            memory: Images and texts that the call may refer to.
         """
         try:
             values = read_json(arguments)
@@ -223,7 +219,7 @@ class ToolRegistry:
         return self._carry_out(ToolCall(name, values), memory)
 
     def _carry_out(self, call: ToolCall | ToolError, memory: Memory) -> ToolResult:
-        """Checks the arguments, runs the tool and stores its images. Every error has one form."""
+        """Validates the arguments, runs the tool, and stores its images. All errors have the same form."""
         try:
             if isinstance(call, ToolError):
                 raise call
@@ -242,7 +238,7 @@ class ToolRegistry:
 
 
 def _success(output: ToolOutput, memory: Memory) -> ToolResult:
-    """Stores a tool's images and says what they are called.
+    """Stores a tool's images and appends their names to its text.
 
     Raises:
         ToolError: `STORE_FULL`; then nothing is stored.
@@ -261,23 +257,24 @@ def _success(output: ToolOutput, memory: Memory) -> ToolResult:
 MAX_JSON_CHARS = 20_000
 MAX_JSON_DEPTH = 16
 MAX_NUMBER_CHARS = 40
-"""Most characters of one number; reading an integer takes time quadratic in its digits."""
+"""Maximum length of a number, because parsing an integer takes time quadratic in its digits."""
 
-# A string that never ends is taken to the end of the text, so no character is looked at twice.
+# An unterminated string is matched to the end of the text, so no character is visited twice
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{\]}]', re.DOTALL)
 
 
 def read_json(text: str) -> Any:
-    """Reads one JSON value and nothing else.
+    """Parses a text that is exactly one JSON value.
 
     Args:
         text: Any string.
 
     Returns:
-        The value; every number in it is finite, every string can be encoded as UTF-8.
+        The value; all of its numbers are finite, and all of its strings can be encoded as UTF-8.
 
     Raises:
-        ToolError: `TOO_LARGE` for text, nesting or numbers beyond the limits, `DUPLICATE_KEY`, `MALFORMED_JSON`.
+        ToolError: `TOO_LARGE` for text, nesting, or numbers beyond the limits, `DUPLICATE_KEY`,
+            `MALFORMED_JSON`.
     """
     if len(text) > MAX_JSON_CHARS:
         raise ToolError(
@@ -293,7 +290,7 @@ def read_json(text: str) -> Any:
             parse_float=partial(_number, float),
             parse_constant=_refuse_constant,
         )
-        # Escapes can write half of a surrogate pair, which no text file, log or tokenizer could hold.
+        # Escapes can encode a lone surrogate, which no text file, log, or tokenizer can represent
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError as error:
         near = quoted(text[max(0, error.pos - 10) : error.pos + 20])
@@ -307,7 +304,7 @@ def read_json(text: str) -> Any:
 
 
 def _check_depth(text: str) -> None:
-    """Refuses deep nesting before the reader recurses into it."""
+    """Rejects deep nesting before the parser recurses into it."""
     depth = 0
     for match in _STRING_OR_BRACKET.finditer(text):
         token = match.group()
@@ -319,7 +316,7 @@ def _check_depth(text: str) -> None:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns an object whose keys are all different."""
+    """Builds an object, rejecting duplicate keys."""
     result: dict[str, Any] = {}
     for key, value in pairs:
         if key in result:

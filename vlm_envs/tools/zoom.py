@@ -1,17 +1,17 @@
-"""`image_zoom_in_tool`: a region of a stored image, cut from its original pixels (ARM-Thinker, appendix E).
+"""`image_zoom_in_tool`: a region of a stored image, cropped from its original pixels (ARM-Thinker, appendix E).
 
-Where the paper is silent we choose, and say so:
+Choices where the paper is not specific:
 
-- The box is four *whole* numbers from 0 to 1000. The paper asks for numeric values in this range and calls them
-  integers; a box of fractions of 1 would pass that test and zoom into the top left corner.
-- The box becomes pixels outwards, see `vlm_envs.tools.coordinates`.
-- The paper names no bound of the aspect ratio; ours is 100, tested on pixels before the box grows.
-- A box that must grow by an odd number of pixels grows one more to the right or downwards.
-- The paper enlarges "very small" crops, optionally; ours are those whose shorter side is under 224 pixels.
+- The box is four *integers* from 0 to 1000. The paper requires numeric values in this range and calls them
+  integers; a box with fractions of 1 would pass that test and zoom into the top left corner.
+- The box is rounded outward to pixels, see `vlm_envs.tools.coordinates`.
+- The paper has no limit on the aspect ratio; ours is 100, tested on pixels before the box grows.
+- A box that must grow by an odd number of pixels grows one more to the right or downward.
+- The paper optionally enlarges "very small" crops; ours are those whose shorter side is under 224 pixels.
 
-Upscalers enlarge a crop. Mags-RL gives this to a super-resolution agent. Lanczos resampling is the default,
-since it needs no weights; `agents.perception.super_resolution` has the paper's network, which needs torch,
-behind the same protocol.
+Upscalers enlarge a crop. Mags-RL uses a super-resolution agent. The default is Lanczos resampling, which
+needs no weights; `agents.perception.super_resolution` has the paper's network, which needs torch, with the
+same protocol.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from vlm_envs.validation import require_positive
 
 
 class Upscaler(Protocol):
-    """Enlarges pictures."""
+    """Enlarges images."""
 
     @property
     def factor(self) -> int:
-        """How many times as wide and as high."""
+        """Factor by which width and height grow."""
 
     def upscale(self, picture: Picture) -> Picture:
-        """Returns a picture `factor` times as wide and as high. Never raises for any picture."""
+        """Returns an image `factor` times as wide and as high. Never raises for any image."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class _Resampling:
     """Enlarges by interpolation.
 
     Attributes:
-        factor: How many times as wide and as high; at least 1.
+        factor: Factor by which width and height grow; at least 1.
     """
 
     _METHOD: ClassVar[Image.Resampling]
@@ -57,7 +57,7 @@ class _Resampling:
         require_positive("factor", self.factor)
 
     def upscale(self, picture: Picture) -> Picture:
-        """Returns the enlarged picture."""
+        """Returns the enlarged image."""
         return resized(picture, picture.width * self.factor, picture.height * self.factor, self._METHOD)
 
 
@@ -77,17 +77,18 @@ class BicubicUpscaler(_Resampling):
 
 @dataclass(frozen=True, kw_only=True)
 class ZoomSettings:
-    """How regions are cut out.
+    """Settings for cropping regions.
 
     Attributes:
-        min_side_px: A region is grown to at least this many pixels a side (paper: 28, one patch of Qwen2.5-VL).
-        max_aspect_ratio: Longer side by shorter side beyond which a region is refused.
-        upscale_below_px: Crops whose shorter side is below are enlarged; 0 for never, None for always.
-        upscaler: What enlarges them.
-        max_upscaled_pixels: A crop of more pixels is scaled down to so many before it is enlarged, which bounds what an
-            upscaler is given; None for no bound.
-        blank: Whether crops are replaced by one colour at the same size: the control that shows whether what is in a
-            crop matters. The colour is the whole image's mean; the crop's own would tell what colour the target is.
+        min_side_px: Minimum side to which a region grows (paper: 28, one patch of Qwen2.5-VL).
+        max_aspect_ratio: Maximum ratio of the longer to the shorter side of a region.
+        upscale_below_px: Crops whose shorter side is smaller are enlarged; 0 for never, None for always.
+        upscaler: Enlarges them.
+        max_upscaled_pixels: Larger crops are scaled down to this number of pixels before they are enlarged,
+            which bounds the cost; None for no limit.
+        blank: Whether crops are replaced by a uniform color, a control that shows whether their content
+            matters. It is the whole image's mean color, because the crop's own would reveal the color of the
+            target.
     """
 
     min_side_px: int = 28
@@ -104,7 +105,7 @@ class ZoomSettings:
         require_positive("max_upscaled_pixels", 1 if self.max_upscaled_pixels is None else self.max_upscaled_pixels)
 
     def is_enlarged(self, rectangle: PixelRectangle) -> bool:
-        """Returns whether a region is enlarged once it is cut out."""
+        """Returns whether the crop of a region is enlarged."""
         return self.upscale_below_px is None or min(rectangle.width, rectangle.height) < self.upscale_below_px
 
 
@@ -112,7 +113,7 @@ class ZoomArguments(Arguments):
     """Arguments of `image_zoom_in_tool`."""
 
     image: Annotated[str, Field(description="Name of a stored image, such as original_image or observation_1.")]
-    # The tool checks the box itself, so that every fault of a box has a kind of its own.
+    # The tool validates the box itself, so that each kind of error has its own name
     bbox_2d: Annotated[
         Any,
         WithJsonSchema(
@@ -129,10 +130,10 @@ class ZoomArguments(Arguments):
 
 
 def zoom_rectangle(values: object, space: OriginalPixels, settings: ZoomSettings) -> PixelRectangle:
-    """Returns the pixels that a box asks for: clamped, not too elongated, grown to the least size, inside the image.
+    """Converts a box to pixels: clamped, not too elongated, grown to the minimum size, inside the image.
 
     Args:
-        values: The box as the model wrote it: [x1, y1, x2, y2], whole numbers from 0 to 1000.
+        values: The box as the model wrote it: [x1, y1, x2, y2], integers from 0 to 1000.
         space: The image's pixels.
         settings: Limits.
 
@@ -140,7 +141,8 @@ def zoom_rectangle(values: object, space: OriginalPixels, settings: ZoomSettings
         The rectangle.
 
     Raises:
-        ToolError: As `check_box`; `BOX_TOO_ELONGATED`; `BOX_TOO_SMALL` if the image itself is under the least size.
+        ToolError: As `check_box`; `BOX_TOO_ELONGATED`; `BOX_TOO_SMALL` if the image itself is below the
+            minimum size.
     """
     touched = pixel_rectangle(convert(check_box(values, Thousandths(), whole=True), space))
     shorter, longer = sorted((touched.width, touched.height))
@@ -160,14 +162,14 @@ def zoom_rectangle(values: object, space: OriginalPixels, settings: ZoomSettings
 
 
 def grown(rectangle: PixelRectangle, space: OriginalPixels, settings: ZoomSettings) -> PixelRectangle:
-    """Returns a region grown about its centre until any model can be shown it, as far as the image reaches.
+    """Returns a region enlarged about its center until any model can process it, within the image.
 
-    A line of pixels is no picture: image processors refuse what is more than 200 times as long as wide.
+    Image processors reject images more than 200 times as long as wide.
 
     Args:
         rectangle: The region, inside the image.
         space: The image's pixels.
-        settings: Least side and most elongated shape.
+        settings: Minimum side and maximum aspect ratio.
 
     Returns:
         The region around it, inside the image.
@@ -180,7 +182,7 @@ def grown(rectangle: PixelRectangle, space: OriginalPixels, settings: ZoomSettin
 
 
 def _grown(start: int, stop: int, minimum: int, limit: int) -> tuple[int, int]:
-    """Returns an interval grown about its centre to at least `minimum`, moved to lie within 0 and `limit`."""
+    """Returns an interval enlarged about its center to at least `minimum` and shifted into [0, limit]."""
     minimum = min(minimum, limit)
     missing = minimum - (stop - start)
     if missing <= 0:
@@ -190,15 +192,12 @@ def _grown(start: int, stop: int, minimum: int, limit: int) -> tuple[int, int]:
 
 
 def zoom(picture: Picture, rectangle: PixelRectangle, settings: ZoomSettings) -> Picture:
-    """Returns a region of a picture, enlarged where the settings say so.
+    """Crops a region of an image, and enlarges it depending on the settings.
 
     Args:
-        picture: The picture.
+        picture: The image.
         rectangle: A region inside it.
-        settings: What is enlarged and by whom, and whether the crop is blanked.
-
-    Returns:
-        The crop.
+        settings: Which crops are enlarged, by which upscaler, and whether they are blanked.
     """
     enlarged = settings.is_enlarged(rectangle)
     cut = crop(picture, rectangle)
@@ -214,7 +213,7 @@ def image_zoom_in_tool(settings: ZoomSettings | None = None) -> Tool[ZoomArgumen
     """Makes the tool.
 
     Args:
-        settings: How regions are cut out; the paper's and our choices by default.
+        settings: Settings for cropping regions; by default the paper's and our choices.
 
     Returns:
         The tool `image_zoom_in_tool(image, bbox_2d)`.

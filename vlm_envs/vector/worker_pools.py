@@ -127,7 +127,7 @@ class PipedPool:
         """
         replies, self._absent = self._absent, {}
         until = math.inf if timeout_s is None else time.monotonic() + timeout_s
-        while not replies and (waiting := {each.pipe: each for each in self._workers if each.unanswered}):
+        while not replies and (waiting := {worker.pipe: worker for worker in self._workers if worker.unanswered}):
             next_deadline = min(worker.deadline for worker in waiting.values())
             wait_s = max(0.0, min(next_deadline, until) - time.monotonic())
             pipes = connection.wait([pipe for pipe in waiting if pipe is not None], wait_s)

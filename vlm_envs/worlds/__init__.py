@@ -1,1 +1,1 @@
-"""The worlds: one package each, with dynamics, view and task."""
+"""The worlds, each with dynamics, view, and task."""

@@ -1,4 +1,4 @@
-"""DocQA: answer a question about a document of many pages."""
+"""DocQA: questions about documents with many pages."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class DocQaTask(QATask):
     """One question about a document, one answer."""
 
     def metrics(self, state: QAState) -> dict[str, float]:
-        """Returns those of every question, `anls`, and, where pages hold the answer, `page_accuracy`, `page_recall`.
+        """Returns the metrics of every question, `anls`, and, if pages contain the answer, metrics of pages.
 
-        `page_accuracy` is MP-DocVQA's, whose models name the page that holds the answer. Choice: the page an agent
-        names is the last one that it fetched by its number. `page_recall` is the share of pages with evidence that were
-        fetched by number at any time; it is for questions that need several.
+        `page_accuracy` follows MP-DocVQA, whose models name the page with the answer; here, that is the last
+        page the agent fetched by number. `page_recall` is the fraction of evidence pages that were fetched by
+        number, for questions that need several.
         """
         key = state.sample.key
         measured = super().metrics(state)
@@ -44,7 +44,7 @@ class DocQaTask(QATask):
 
 
 def fetched_pages(state: QAState) -> list[int]:
-    """Returns the pages that were fetched by their number, in the order they were."""
+    """Returns the pages fetched by number, in order."""
     pages = []
     for record in state.calls:
         if record.succeeded and record.name == "doc_page_retrieval_by_index":
@@ -55,61 +55,66 @@ def fetched_pages(state: QAState) -> list[int]:
 
 
 class DocQaWorld(QAWorld):
-    """DocQA: answer a question about a document of many pages, after looking for the right ones.
+    """DocQA: answer a question about a document with many pages, after finding the right ones.
 
     ## Description
-    A question about one document. The first picture is a contact sheet of all pages, too small to read where there
-    are many. Tools (ARM-Thinker, appendix E) find pages by words, show a page by its position in the file, and zoom
-    into what was shown. Documents are annual reports of 5 to 60 pages, generated for each question: tables, charts,
-    pages that look alike and differ in region or year, printed page numbers that differ from positions. One question
-    in five has no answer in the report; then `Not answerable` is right. Or questions of a user's own data.
-    Needs the extra `tools`.
+    A question about one document. The first image is a contact sheet of all pages, too small to read if there
+    are many. Tools (ARM-Thinker, appendix E) find pages by words, show a page by its position in the file,
+    and zoom into shown images. Documents are annual reports of 5 to 60 pages, generated for each question,
+    with tables, charts, similar pages that differ in region or year, and printed page numbers that differ
+    from positions. 20% of the questions have no answer in the report; then `Not answerable` is right.
+    Questions from your own data are also supported. Needs the extra `tools`.
 
     ## Action Space
-    `FreeText`: the model's whole response. With `prompt_format="arm"` a thought, then either one call,
-    `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, or `<answer>`: `doc_page_retrieval_by_query(filename,
-    query)`, `doc_page_retrieval_by_index(filename, image_idx)`, `image_zoom_in_tool(image, bbox_2d)` with a box in
-    thousandths. With `"direct"` a thought and the answer, from the contact sheet alone.
+    `FreeText`: the model's whole response. With `prompt_format="arm"`, a thought, then either one call,
+        `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, or `<answer>`. The tools are
+        `doc_page_retrieval_by_query(filename, query)`, `doc_page_retrieval_by_index(filename, image_idx)`,
+        and `image_zoom_in_tool(image, bbox_2d)` with a box in thousandths. With `"direct"`, a thought and the
+        answer, from the contact sheet alone.
 
     ## Observation Space
-    `Dict(text=FreeText, images=Pictures)`; without `images` in text mode. The first observation holds the contact
-    sheet, or no picture with `show_sheet=False`, later ones what the last call showed: a page whose longer side has
-    `long_side_px` pixels, or the best pages side by side; each picture scaled down to `max_pixels`.
+    `Dict(text=FreeText, images=Pictures)`; without `images` in text mode. The first observation contains the
+    contact sheet, or no image with `show_sheet=False`; later ones contain the result of the last call: a page
+    with `long_side_px` pixels on its longer side, or the best pages side by side. Each image is scaled down
+    to `max_pixels`.
 
     ## Rewards
-    +1 for the right answer when it comes. Numbers, names and page labels must be exact, values read off charts may be
-    5 % off, phrases earn their similarity to the right one (ANLS, 0 below one half). Looking is free and
-    `format_reward` is 0: rewards for calls are the judge's (`judges.episode_rewards.arm`).
+    +1 for the right answer. Numbers, names, and page labels must be exact, values read off charts have a
+    tolerance of 5%, and phrases earn their similarity to the right one (ANLS, 0 below one half). Looking is
+    free and `format_reward` is 0: rewards for calls come from the judge (`judges.episode_rewards.arm`).
 
     ## Starting State
     A question of the split. Categories: `table_lookup`; `chart_reading`, whose values are in no text layer;
-    `text_fact`; `comparison` of two to four pages; `cross_page`, a sum or difference over two; `page_label`, the
-    number printed on a page; `unanswerable`. Splits are disjoint by a hash of report and question. Of a data set, val
-    and test are gone through in order: seed i of the split is item i.
+    `text_fact`; `comparison` of two to four pages; `cross_page`, a sum or difference across two;
+    `page_label`, the number printed on a page; `unanswerable`. Splits are disjoint by a hash of report and
+    question. The val and test splits of a dataset are traversed in order: seed i of the split is item i.
 
     ## Episode End
-    Terminated by an answer; truncated after `max_turns` turns. `success` is an answer that scores one half or more.
-    `info["metrics"]` has `score`, `anls`, `page_accuracy` (the last page fetched by its number holds the answer),
-    `page_recall` (share of pages with evidence that were fetched) and the number of calls; the pages' metrics are
-    left out where no page holds the answer.
+    Terminated by an answer; truncated after `max_turns` turns. `success` is an answer that scores at least
+    one half. `info["metrics"]` has `score`, `anls`, `page_accuracy` (whether the last page fetched by number
+    contains the answer), `page_recall` (fraction of evidence pages that were fetched), and the number of
+    calls; the page metrics are omitted if no page contains the answer.
 
     ## Arguments
-    Of generated reports: `num_pages=(5, 60)`, or one number; `categories`; `file_name=None`, such as `"report.pdf"`
-    where all are to be called alike; `first_label=1`, the number printed on the body's first page, or the least and
-    the largest, such as `(1, 6)`, of which each report draws one; `label_size=None`, or points, such as 140:
-    printed numbers are so large, stand beside the titles, and are in no text layer. `dataset=None` with
-    `folder=None`: a local copy of `"mp_docvqa"` or `"mmlongbench_doc"`, or any PDF files with a file of questions
-    (`"pdf_folder"`), in place of them, see `vlm_envs.qa.datasets.document_datasets`; `is_benchmark=None`: whether
-    all of it is `test`, None for what it was published as; `train_on_all=False`: whether all of it is `train`;
-    `source=None`: `"module:factory"` or a `SampleSource` in place of both; `retriever=None` for BM25 over the text
-    layer, `"module:factory"` or a `vlm_envs.tools.document_tools.Retriever`; `num_found=5` pages at most a query;
-    `long_side_px=1120`; `max_pixels=4194304` a picture; `show_sheet=True`: whether it begins with the contact
-    sheet; `answer_reward=1.0`; and those of every world: `prompt_format="arm"` or `"direct"`, `representation` (no
+    For generated reports: `num_pages=(5, 60)`, or one number; `categories`; `file_name=None`, such as
+    `"report.pdf"` to give all documents the same name; `first_label=1`, the number printed on the body's
+    first page, or the smallest and largest, such as `(1, 6)`, from which each report draws;
+    `label_size=None`, or the size of printed page numbers in points, such as 140; such numbers stand next to
+    the titles and are in no text layer.
+
+    `dataset=None` with `folder=None`: a local copy of `"mp_docvqa"` or `"mmlongbench_doc"`, or any PDF files
+    with a file of questions (`"pdf_folder"`), see `vlm_envs.qa.datasets.document_datasets`;
+    `is_benchmark=None`: whether all of it is `test`, None for the dataset's default; `train_on_all=False`:
+    whether all of it is `train`; `source=None`: `"module:factory"` or a `SampleSource` to use instead;
+    `retriever=None` for BM25 over the text layer, `"module:factory"` or a
+    `vlm_envs.tools.document_tools.Retriever`; `num_found=5`, maximum pages per query; `long_side_px=1120`;
+    `max_pixels=4194304` per image; `show_sheet=True`: whether the first observation shows the contact sheet;
+    `answer_reward=1.0`; and those of every world: `prompt_format="arm"` or `"direct"`, `representation` (no
     `symbolic`), `obs_mode`, `split`, `max_turns=None` (5 for `arm`, 1 for `direct`), `max_steps=None`,
-    `format_reward=0.0`, `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `reading="strict"`,
-    `render_mode`; `max_actions_per_turn` is 1. Defaults: ARM-Thinker, appendix E, where it says them.
-    `reset(options={"level": text})` takes the id of a question, such as `report:12:chart_reading:834`: pages, category,
-    seed.
+    `format_reward=0.0`, `prompt_example=True`, `system_prompt=False`, `format_reminder=False`,
+    `reading="strict"`, `render_mode`; `max_actions_per_turn` is 1. Defaults follow ARM-Thinker, appendix E,
+    where it specifies them. `reset(options={"level": text})` takes the id of a question, such as
+    `report:12:chart_reading:834`: pages, category, seed.
 
     ## Version History
     * v0: first version.
@@ -139,7 +144,7 @@ class DocQaWorld(QAWorld):
         )
         if prompt_format == "direct" and not show_sheet:
             raise ConfigError(
-                "prompt_format='direct' answers from the contact sheet: show_sheet must be True; got False."
+                "prompt_format='direct' answers from the contact sheet, so show_sheet must be True; got False."
             )
         super().__init__(
             name="DocQA",

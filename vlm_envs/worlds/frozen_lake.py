@@ -39,21 +39,21 @@ SYMBOLS = {
     "X": "player in a hole",
     "*": "player on the goal",
 }
-"""Meaning of each level symbol. Source: VAGEN, Appendix C.1."""
+"""Meanings of level symbols. Source: VAGEN, Appendix C.1."""
 
 _GYMNASIUM_SYMBOLS = {"F": "ice (Gymnasium)", "H": "hole (Gymnasium)", "S": "player (Gymnasium)"}
-"""Gymnasium's own letters for a map; its G means the goal in both alphabets."""
+"""Gymnasium's letters for a map; its G means the goal in both alphabets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrozenLakeState:
-    """A whole lake at one moment; hashable, comparable and picklable.
+    """A lake at one moment; hashable, comparable, and picklable.
 
     Attributes:
         player: (row, column) of the player.
         target: (row, column) of the goal.
         holes: (row, column) of each hole, sorted.
-        size: Rows, and columns, of the square lake.
+        size: Number of rows and columns of the square lake.
     """
 
     player: Cell
@@ -72,9 +72,9 @@ class FrozenLakeState:
         return self.player in self.holes
 
     def move(self, direction: Direction) -> FrozenLakeState:
-        """Returns the lake after one move, or the same object if the player stays.
+        """Returns the lake after one move, or the same object if the player does not move.
 
-        Source: Gymnasium's FrozenLake-v1. The edge of the lake stops the player; a hole and the goal hold them.
+        Source: Gymnasium's FrozenLake-v1. The player cannot leave the lake, a hole, or the goal.
         """
         if self.is_on_goal or self.is_in_hole:
             return self
@@ -95,14 +95,14 @@ class FrozenLakeState:
 
 
 def parse_level(level: str | Sequence[str]) -> FrozenLakeState:
-    """Reads a drawn lake, in Gymnasium's letters too; the inverse of `FrozenLakeState.level_text`; perhaps unsolvable.
+    """Parses a lake, possibly unsolvable, also in Gymnasium's letters; the inverse of `FrozenLakeState.level_text`.
 
     Raises:
-        LevelError: If the drawing is not one square lake with one player and one goal.
+        LevelError: If the text is not one square lake with one player and one goal.
     """
     rows = parse_rows(level, SYMBOLS | _GYMNASIUM_SYMBOLS)
     if len(rows) != len(rows[0]):
-        raise LevelError(f"A lake must be square; got {len(rows)} rows of {len(rows[0])} symbols.")
+        raise LevelError(f"A lake must be square; got {len(rows)} rows with {len(rows[0])} symbols.")
     return FrozenLakeState(
         player=find_single(rows, "PSX*", "player"),
         target=find_single(rows, "G*", "goal"),
@@ -112,9 +112,9 @@ def parse_level(level: str | Sequence[str]) -> FrozenLakeState:
 
 
 def _distances_to(target: Cell, holes: tuple[Cell, ...], size: int) -> list[int]:
-    """Returns the moves from each cell to the goal, -1 for holes and cut-off cells.
+    """Returns the number of moves from each cell to the goal, -1 for holes and cells without a path.
 
-    The lake has a border of one cell, so the cell (row, column) is at (row + 1) * (size + 2) + column + 1.
+    The result includes a border of one cell, so cell (row, column) is at (row + 1) * (size + 2) + column + 1.
     """
     width = size + 2
     edge = b"\1" * width
@@ -132,32 +132,32 @@ SLIPPED_ACTIONS = (
     (1, 2, 0),  # left: down, left, up
     (0, 3, 1),  # right: up, right, down
 )
-"""For each action the equally likely ones that happen on slippery ice: the intended and the two perpendicular ones.
+"""The equally likely outcomes of each action on slippery ice: the intended move and the two perpendicular ones.
 
 Source: Gymnasium's FrozenLake-v1 with `is_slippery=True`; the opposite direction never happens.
 """
 
 
 class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
-    """The rules of one FrozenLake configuration; holds no state of an episode.
+    """The rules of one FrozenLake configuration, without episode state.
 
     Args:
-        size: Rows, and columns, of every lake, 2 to 512; a given `desc` sets it instead.
-        is_slippery: Whether a move may go astray to either perpendicular direction.
-        desc: A fixed lake, as text or as rows, drawn with `_OGP` or with Gymnasium's `FHGS`. It is then the
-            only lake, whatever the split, and the options for random lakes are not used.
-        frozen_probability: Chance of each cell of a random lake to be ice, in (0, 1].
-        min_solution_length: Fewest moves from start to goal of a random lake.
-        max_solution_length: Most moves from start to goal of a random lake.
+        size: Number of rows and columns of every lake, 2 to 512; overridden by `desc`.
+        is_slippery: Whether a move may slip in either perpendicular direction.
+        desc: A fixed lake for all splits, as text or rows, in the symbols `_OGP` or Gymnasium's `FHGS`. The
+            options for random lakes are then ignored.
+        frozen_probability: Probability that a cell of a random lake is ice, in (0, 1].
+        min_solution_length: Minimum number of moves from start to goal of a random lake.
+        max_solution_length: Maximum number of moves from start to goal of a random lake.
 
     Raises:
         ConfigError: If a value is out of range.
-        LevelError: If `desc` cannot be read or solved.
+        LevelError: If `desc` cannot be parsed or solved.
 
-    Source: VAGEN, Table 9 and Section 3, for the defaults and for random maps with random start and goal; Gymnasium's
-    FrozenLake-v1 for the rules and `frozen_probability`. Deviation: every cell but the goal is first frozen or a hole
-    at random; the start is then drawn among the frozen cells at a fitting distance, so no map is discarded because of
-    an unlucky start.
+    Source: VAGEN, Table 9 and Section 3, for the defaults and for random maps with random start and goal;
+        Gymnasium's FrozenLake-v1 for the rules and `frozen_probability`. Deviation: every cell but the goal
+        is first made ice or a hole at random, and the start is then drawn among the ice cells at a suitable
+        distance, so that no map is discarded because of an unlucky start.
     """
 
     num_tries = 5_000
@@ -186,7 +186,7 @@ class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
         )
 
     def starts(self, rng: np.random.Generator) -> Iterator[FrozenLakeState]:
-        """Returns the start on one random lake, if one fits; see `GridDynamics.starts`."""
+        """Returns a start on one random lake, or none if no distance fits; see `GridDynamics.starts`."""
         num_cells = self.size * self.size
         is_hole = rng.random(num_cells) >= self.frozen_probability
         target_cell = int(rng.integers(num_cells))
@@ -203,7 +203,7 @@ class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
 
     @property
     def wanted(self) -> tuple[str, str]:
-        """What is generated and what to change, for messages."""
+        """A description of the level, and a suggestion, for messages."""
         lake = f"{self.size}x{self.size} lake with frozen_probability={self.frozen_probability}"
         return lake, "enlarge size or raise frozen_probability"
 
@@ -212,25 +212,27 @@ class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
         return super().generate(rng, split) if self._fixed is None else self._fixed
 
     def level_split(self, level: str) -> str | None:
-        """Returns the split of a lake; the one of `desc` is in all of them."""
+        """Returns the split of a lake; None if `desc` is given, since it is in all splits."""
         return super().level_split(level) if self._fixed is None else None
 
     def load(self, level: str) -> FrozenLakeState:
-        """Returns the start state of a drawn lake; the length of its shortest way is free.
+        """Returns the start state of a lake given as text; its solution may have any length.
 
         Args:
-            level: Rows of `_` ice, `O` hole, `G` goal and `P` player, joined by newlines; Gymnasium's
-                letters S, F, H and G work too.
+            level: Rows of `_` ice, `O` hole, `G` goal and `P` player, joined by newlines; Gymnasium's letters
+                S, F, H and G are also accepted.
 
         Returns:
-            A lake of this configuration's size whose goal can be reached.
+            A lake with the configured size whose goal can be reached.
 
         Raises:
-            LevelError: If the drawing cannot be read, has another size, is already over or cannot be solved.
+            LevelError: If the text cannot be parsed, has another size, is already over, or cannot be solved.
         """
         state = parse_level(level)
         if state.size != self.size:
-            raise LevelError(f"Expected a lake of size={self.size}; got {state.size}. Make the env with that size.")
+            raise LevelError(
+                f"Expected a lake of size={self.size}; got {state.size}. Make the environment with that size."
+            )
         return self._checked(state)
 
     def _checked(self, state: FrozenLakeState) -> FrozenLakeState:
@@ -238,12 +240,12 @@ class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
             raise LevelError(f"The player must start on ice (P), not in a hole or on the goal:\n{state.level_text()}")
         if self.cost_to_go(state) is None:
             raise LevelError(
-                f"No way leads from the player (P) to the goal (G); remove a hole (O):\n{state.level_text()}"
+                f"The goal (G) cannot be reached from the player (P); remove a hole (O):\n{state.level_text()}"
             )
         return state
 
     def step(self, state: FrozenLakeState, action: int, rng: np.random.Generator) -> tuple[FrozenLakeState, bool]:
-        """Moves the player by one cell, perhaps astray; see `GridDynamics.step`."""
+        """Moves the player by one cell, possibly slipping; see `GridDynamics.step`."""
         if self.is_slippery:
             action = SLIPPED_ACTIONS[action][int(rng.random() * 3)]
         return super().step(state, action, rng)
@@ -257,15 +259,15 @@ class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
         return state.is_on_goal or state.is_in_hole
 
     def plan(self, state: FrozenLakeState) -> tuple[int, ...] | None:
-        """Returns a way with the fewest moves, or None if there is none.
+        """Returns a path with the fewest moves, or None if there is none.
 
-        On slippery ice this is still the shortest way of a player who does not slip, which need not be the
-        safest one: it measures the distance left, and it does not depend on luck.
+        On slippery ice, this is still the shortest path without slipping, which is not necessarily the safest
+        one. It measures the remaining distance independently of luck.
         """
         return descend(state, self.cost_to_go, moves_of)
 
     def suboptimal_plan(self, state: FrozenLakeState) -> tuple[int, ...] | None:
-        """Returns the shortest way over a lake without holes, which the real one may well have."""
+        """Returns the shortest path over the lake without its holes, which may lead into one."""
         return descend(replace(state, holes=()), self.cost_to_go, moves_of)
 
     def cost_to_go(self, state: FrozenLakeState) -> int | None:
@@ -299,12 +301,12 @@ class FrozenLakeTask(GridTask[FrozenLakeState]):
         return {"success": SUCCESS_REWARD} if success else {"step": STEP_PENALTY}
 
     def best_return(self, state: FrozenLakeState, num_actions: int) -> float:
-        """Returns the return of reaching the goal with the last of `num_actions` moves."""
+        """Returns the return for reaching the goal with the last of `num_actions` moves."""
         return SUCCESS_REWARD + STEP_PENALTY * (num_actions - 1)
 
 
 class FrozenLakeView(GridView[FrozenLakeState]):
-    """Pictures and texts of lakes."""
+    """Images and texts of lakes."""
 
     tiles_of = "frozen_lake"
 
@@ -318,7 +320,7 @@ class FrozenLakeView(GridView[FrozenLakeState]):
         }
 
     def relations(self, state: FrozenLakeState) -> tuple[Relation, ...]:
-        """Returns where the target and then each hole is, as seen from the player."""
+        """Returns the positions of the target and then each hole relative to the player."""
         things = {"the target": state.target} | named_cells("hole", state.holes)
         return relations_of(things, {"the player": state.player})
 
@@ -328,7 +330,7 @@ _HOLE, _GOAL = 1, 2
 
 
 class FrozenLakeBatch(GridBatch):
-    """N lakes."""
+    """A batch of N lakes."""
 
     symbols = "_OGPX*"
 
@@ -346,38 +348,39 @@ class FrozenLakeBatch(GridBatch):
 
 
 class FrozenLakeWorld(GridWorld[FrozenLakeState]):
-    """FrozenLake: walk over the ice to the goal, seen as a picture, several moves a turn.
+    """FrozenLake: walk over the ice to the goal, shown as an image, with several moves per turn.
 
     ## Description
-    A square lake with holes. The player walks in four directions; the border stops it. Unlike Gymnasium's world of
-    this name the map, the start and the goal are drawn anew at every reset.
+    A square lake with holes. The player walks in four directions; the border stops it. Unlike Gymnasium's
+    world with this name, the map, the start, and the goal are drawn at random on every reset.
 
     ## Action Space
-    `FreeText`: the model's whole response in the strategy's format. The answer holds moves from Up, Down, Left,
-    Right, separated by commas; those beyond `max_actions_per_turn` are cut.
+    `FreeText`: the model's whole response in the strategy's format. The answer contains moves from Up, Down,
+        Left, Right, separated by commas; moves beyond `max_actions_per_turn` are dropped.
 
     ## Observation Space
     `Dict(text=FreeText, image=Box(uint8[size * cell_px, size * cell_px, 3]))`; without `image` in text mode.
 
     ## Rewards
-    +10 on the goal, -0.1 for every other move (and for a turn without any), +0.5 a turn for a response in the format
-    (VAGEN Table 17). Reasoning rewards are added by the trainer, not here.
+    +10 on the goal, -0.1 for every other move (and for a turn without moves), +0.5 per turn for a response in
+    the format (VAGEN Table 17). The trainer adds reasoning rewards.
 
     ## Starting State
-    A random lake of the split: each cell is frozen with probability `frozen_probability`, start and goal are random,
-    and the shortest safe path takes `min_solution_length` to `max_solution_length` moves.
+    A random lake of the split: each cell is ice with probability `frozen_probability`, start and goal are
+    random, and the shortest safe path takes `min_solution_length` to `max_solution_length` moves.
 
     ## Episode End
     Terminated on the goal or in a hole. Truncated after `max_turns` turns.
 
     ## Arguments
-    `size=4`; `is_slippery=False`, True moves to the intended side or to either neighbour of it with probability 1/3
-    each, as in Gymnasium; `desc=None`, rows of `_OGP` (or Gymnasium's `SFHG`) fix the map for every seed and split;
-    `frozen_probability=0.8`; `min_solution_length=5`; `max_solution_length=None`, by default what the budget allows,
-    `max_turns * max_actions_per_turn`; `cell_px=28`; and those of every world: `prompt_format`, `representation`,
-    `obs_mode`, `split`, `max_turns=3`, `max_actions_per_turn=3`, `max_steps=None`, `format_reward=0.5`,
-    `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `reading="strict"`, `render_mode`. Defaults:
-    VAGEN Table 9. `reset(options={"level": text})` takes rows of the symbols `_OGP`.
+    `size=4`; `is_slippery=False`, True moves in the intended or either perpendicular direction with
+    probability 1/3 each, as in Gymnasium; `desc=None`, or rows of `_OGP` (or Gymnasium's `SFHG`) that fix the
+    map for every seed and split; `frozen_probability=0.8`; `min_solution_length=5`;
+    `max_solution_length=None`, by default the move budget, `max_turns * max_actions_per_turn`; `cell_px=28`;
+    and those of every world: `prompt_format`, `representation`, `obs_mode`, `split`, `max_turns=3`,
+    `max_actions_per_turn=3`, `max_steps=None`, `format_reward=0.5`, `prompt_example=True`,
+    `system_prompt=False`, `format_reminder=False`, `reading="strict"`, `render_mode`. Defaults: VAGEN Table
+    9. `reset(options={"level": text})` takes rows of the symbols `_OGP`.
 
     ## Version History
     * v0: first version.

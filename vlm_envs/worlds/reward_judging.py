@@ -1,4 +1,4 @@
-"""RewardJudging: say which response is right, with tools to check."""
+"""RewardJudging: decide which response is right, with tools for checking."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from vlm_envs.validation import as_names, require_flag, require_range
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """A picture scaled down to a budget when somebody looks at it.
+    """An image that is scaled down to a pixel budget on demand.
 
     Attributes:
-        image: The picture.
+        image: The image.
         max_pixels: The budget.
     """
 
@@ -62,25 +62,25 @@ class Reduced:
 
     @property
     def digest(self) -> str:
-        """Names the picture and the budget."""
+        """Identifies the image and the budget."""
         return f"{self.image.digest} within {self.max_pixels}"
 
     def picture(self) -> Picture:
-        """Returns the scaled picture."""
+        """Returns the scaled image."""
         return within_budget(self.image.picture(), self.max_pixels)
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgingContext(QAContext):
-    """Pictures, documents and responses, with the tools of the tracks that there are.
+    """Images, documents, and responses, with the tools of the selected tracks.
 
     Attributes:
-        source: Where cases come from, by which an expert knows what is wrong; None where nobody knows.
-        tracks: Whose tools there are.
-        profile: Definition by which the checks check.
+        source: Source of the cases, from which an expert knows the flaws; None if they are unknown.
+        tracks: Tracks whose tools are available.
+        profile: Definition by which constraints are checked.
         checks: Names of the checks that can be called.
-        pictures: How pictures are laid out; small things are to be too small to see at first.
-        documents: How documents are.
+        pictures: Context of images; small things should be too small to see at first.
+        documents: Context of documents.
     """
 
     source: JudgingSource | None = None
@@ -92,18 +92,18 @@ class JudgingContext(QAContext):
 
     @property
     def max_pixels(self) -> int:  # type: ignore[override]
-        """Budget of what is shown: the larger of both, since pictures are scaled to their own before."""
+        """Pixel budget of shown images: the larger of both, because images are already scaled to their own budget."""
         return max(self.pictures.max_pixels, self.documents.max_pixels)
 
     def opening(self, sample: Sample) -> tuple[Memory, tuple[ImageRef, ...]]:
-        """Returns pictures and responses under their names, and shows the pictures, or a contact sheet of the pages."""
+        """Returns images and responses under their names, and shows the images, or a contact sheet of the pages."""
         if sample.document is not None:
             return self.documents.opening(sample)
         memory, shown = self.pictures.opening(sample)
         return memory, tuple(Reduced(image, self.pictures.max_pixels) for image in shown)
 
     def introduction(self, sample: Sample) -> str:
-        """Returns names and sizes of the pictures, or name and pages of the document."""
+        """Returns the names and sizes of the images, or the name and length of the document."""
         if sample.document is None:
             return self.pictures.introduction(sample)
         return (
@@ -112,7 +112,7 @@ class JudgingContext(QAContext):
         )
 
     def tools(self, sample: Sample | None) -> ToolRegistry:
-        """Returns the tools of all tracks; of documents that of the sample can be looked at."""
+        """Returns the tools of all selected tracks; document tools can access the sample's document."""
         shelf = DocumentShelf((sample.document,) if sample is not None and sample.document is not None else ())
         registry = ToolRegistry()
         if {"fine_grained", "document"} & set(self.tracks):
@@ -126,7 +126,7 @@ class JudgingContext(QAContext):
         return registry
 
     def planned_calls(self, sample: Sample, max_calls: int) -> tuple[str, ...]:
-        """Returns what a careful judge does: checks of responses, a look at each page, a zoom into evidence."""
+        """Returns an expert's calls: checks of responses, a look at each evidence page, or a zoom into evidence."""
         if sample.document is not None:
             return tuple(_page_calls(sample))[:max_calls]
         if not sample.images and (case := self._case(sample)) is not None:
@@ -134,11 +134,11 @@ class JudgingContext(QAContext):
         return self.pictures.planned_calls(sample, max_calls)
 
     def shown_pixels(self, sample: Sample) -> ShownPixels | None:
-        """Returns the size of the first picture as it is shown."""
+        """Returns the size of the first image as shown."""
         return self.pictures.shown_pixels(sample)
 
     def _case(self, sample: Sample) -> Case | None:
-        """Returns the case behind a sample; None for one of another source."""
+        """Returns the case of a sample; None if it has another source."""
         if self.source is None:
             return None
         try:
@@ -153,7 +153,7 @@ def _case(source: JudgingSource, sample_id: str) -> Case:
 
 
 def _page_calls(sample: Sample) -> Iterator[str]:
-    """Yields a call for each page that holds the answer; where none does, a search for the words of the request."""
+    """Yields a call for each page with the answer, or a search for the request's words if there is none."""
     assert sample.document is not None
     name = sample.document.name
     for page in sample.evidence_pages:
@@ -163,10 +163,11 @@ def _page_calls(sample: Sample) -> Iterator[str]:
 
 
 def _check_calls(case: Case) -> Iterator[str]:
-    """Yields the checks that tell.
+    """Yields the decisive checks.
 
-    Of one response or of two, each requirement of the first one, up to one that it fails; who is right follows. Of four
-    there are too many: what each flawed one fails.
+    For one or two responses: each requirement of the first one, up to one that it violates; this identifies
+    the right response. For four responses, that would take too many calls: only the violated requirement of
+    each flawed one.
     """
     for index, candidate in enumerate(case.candidates[:1] if len(case.candidates) <= 2 else case.candidates):
         for constraint in case.constraints:
@@ -178,20 +179,20 @@ def _check_calls(case: Case) -> Iterator[str]:
 
 
 def _check_call(constraint: Constraint, name: str) -> str:
-    """Returns a check of a response as it is called."""
+    """Returns the text of a call that checks a response."""
     return written_call(constraint.checker, **constraint.arguments.model_dump(mode="json"), response=name)
 
 
 class JudgingTask(QATask):
-    """Judge responses. They are shown as quotations, and accuracy is reported for each track."""
+    """Judge responses, which are shown as quotations. Accuracy is reported for each track."""
 
     def instruction(self, state: QAState) -> str:
-        """Returns pictures, responses, question."""
+        """Returns images, responses, and question."""
         texts = tuple((name, quotation(text)) for name, text in state.sample.texts)
         return super().instruction(replace(state, sample=replace(state.sample, texts=texts)))
 
     def expert_sections(self, state: QAState, actions: Sequence[Act]) -> Mapping[str, str]:
-        """Returns the strategy's thoughts; of a pair whose first response was checked, what the last check says."""
+        """Returns the strategy's thoughts, or the result of the last check of a pair's first response."""
         is_pair_of_texts = track_of(state.sample.category) == "instruction_following" and len(state.sample.texts) == 2
         if not (is_pair_of_texts and self.strategy.has_tools and isinstance(actions[0], Answer)):
             return super().expert_sections(state, actions)
@@ -203,72 +204,75 @@ class JudgingTask(QATask):
         return {"think": f"{first} fails this requirement, so {second} is right."}
 
     def metrics(self, state: QAState) -> dict[str, float]:
-        """Returns what every question-answering world reports, and the score under the name of its track."""
+        """Returns the metrics of every question-answering world, and the score under the name of its track."""
         score = score_answer(state.answer, state.sample.key)
         return super().metrics(state) | {f"score_{track_of(state.sample.category)}": score}
 
 
 def quotation(text: str) -> str:
-    """Returns a text behind a bar on every line, angle brackets replaced by look-alikes.
+    """Returns a text with a bar at the start of every line and angle brackets replaced by similar characters.
 
-    Whatever it says, no line of it passes for one of the prompt's, and none of its tags for one of the model's. Half of
-    a surrogate pair, which no message could hold, becomes a question mark.
+    No line of it can be mistaken for the prompt's, and no tag for the model's. Lone surrogates, which no
+    message could contain, become question marks.
     """
     inert = encodable(text).replace("<", "‹").replace(">", "›")
     return "\n".join(f"| {line}".rstrip() for line in inert.splitlines())
 
 
 class RewardJudgingWorld(QAWorld):
-    """RewardJudging: say which of several responses is right, or whether a single one is, and check it with tools.
+    """RewardJudging: decide which of several responses is right, or whether a single one is, and check it with tools.
 
     ## Description
-    A request with one, two or four responses, of which what is wrong with each is known. Three tracks, after
-    ARM-Thinker's ARMBench-VL: `fine_grained` (paragraphs about small things of a large picture), `document` (paragraphs
-    from a long report) and `instruction_following` (texts that satisfy all of an instruction's constraints, or all but
-    one). A wrong response has exactly one flaw. Lengths, places and words of right and wrong responses are alike, and
-    what a wrong one says is true of something else in the same picture or report: only looking tells.
-    Needs the extra `tools`.
+    A request with one, two, or four responses, whose flaws are known. Three tracks follow ARM-Thinker's
+    ARMBench-VL: `fine_grained` (paragraphs about small things in a large image), `document` (paragraphs about
+    a long report), and `instruction_following` (texts that satisfy all of an instruction's constraints, or
+    all but one). A wrong response has exactly one flaw. Right and wrong responses are alike in length,
+    position, and vocabulary, and what a wrong one claims is true of something else in the same image or
+    report, so the flaw can only be found by looking. Needs the extra `tools`.
 
     ## Action Space
-    `FreeText`: the model's whole response in the strategy's format. `arm`: a thought, then one call of a tool,
-    `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, or the answer. `direct`: a thought and the answer. The
-    answer is the number of the right response, or `True` or `False` where there is one; the paper's sentences (`Overall
-    Judgment: Answer 1 is better.`) say the same.
+    `FreeText`: the model's whole response in the strategy's format. `arm`: a thought, then one tool call,
+        `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, or the answer. `direct`: a thought and the
+        answer. The answer is the number of the right response, or `True` or `False` if there is only one; the
+        paper's sentences (`Overall Judgment: Answer 1 is better.`) are equivalent.
 
     ## Observation Space
-    `Dict(text=FreeText, images=Pictures)`; without `images` in text mode. The first observation shows the picture
-    scaled to `max_pixels`, or a contact sheet of the document, and the responses, named `resp_1`, `resp_2` and so on,
-    behind a bar on every line. Later ones show what a tool said and its pictures.
+    `Dict(text=FreeText, images=Pictures)`; without `images` in text mode. The first observation shows the
+    image scaled to `max_pixels`, or a contact sheet of the document, and the responses, named `resp_1`,
+    `resp_2`, and so on, with a bar at the start of every line. Later ones show a tool's reply and images.
 
     ## Rewards
-    1 for the right answer, at the end; `format_reward` (0) a turn for a response in the format. ARM-Thinker's rewards
-    for calls and format are added by the trainer (`judges.episode_rewards.arm`), not here.
+    1 for the right answer, at the end; `format_reward` (0) per turn for a response in the format. The trainer
+    adds ARM-Thinker's rewards for calls and format (`judges.episode_rewards.arm`).
 
     ## Starting State
-    A case of the split, of each track with the same chance. Of a data set, val and test are gone through in order: seed
-    i of the split is row i.
+    A case of the split; tracks are equally likely. The val and test splits of a dataset are traversed in
+    order: seed i of the split is row i.
 
     ## Episode End
-    Terminated by an answer; truncated after `max_turns` turns (5 for `arm`, 1 for `direct`). `success` is the right
-    answer. `info["metrics"]` has `score`, and the same under the name of the track and of the kind of flaw.
+    Terminated by an answer; truncated after `max_turns` turns (5 for `arm`, 1 for `direct`). `success` is the
+    right answer. `info["metrics"]` has `score`, also under the name of the track and of the kind of flaw.
 
     ## Arguments
-    `tracks=("fine_grained", "document", "instruction_following")` or one of them; `num_candidates=2`, 1, 2 or 4;
-    `reverse_order=False`: True shows the same seeds' responses in the opposite order, so judging in both orders is two
-    runs, and levels given by their ids likewise; `profile="arm"` or `"mm_ifengine"`, what the checks count;
-    `checks=None`, names of those that requirements are of and that can be called, or all; `num_requirements=(1, 4)`,
-    or one number; `counterfactual=False`: True takes pairs of texts only of which either would be right, were another
-    number asked for, so that nothing in them tells which is; `tools=True`: False leaves only `direct`;
-    `side_px=(2000, 8000)` and `target_px=(8, 40)`, sizes of pictures and of things in them; `num_pages=(5, 60)` of
-    reports; `dataset=None` with `folder=None`: a local copy of `vl_rewardbench`, `llava_critic`, `mm_ifeval` or
-    `armbench_vl`, or `judged` or `pairs` of one's own, in place of generated cases, see
-    `vlm_envs.content.judging.judging_datasets`; `is_benchmark=None`: whether all of it is `test`, None for what it was
-    published as; `train_on_all=False`: whether all of it is `train`; `source=None`: `"module:factory"` or a
-    `SampleSource` in place of both; `max_pixels=1048576`, budget of a picture as shown (pages of documents have
-    4194304); `answer_reward=1.0`; `max_turns=None` for the strategy's own number; and those of every world:
-    `prompt_format="arm"`, `representation` (no `symbolic`), `obs_mode`, `split`, `max_steps=None`,
-    `format_reward=0.0`, `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `reading="strict"`,
-    `render_mode`; `max_actions_per_turn` is 1. `reset(options={"level": text})` takes a sample's id.
+    `tracks=("fine_grained", "document", "instruction_following")` or one of them; `num_candidates=2`, 1, 2 or
+    4; `reverse_order=False`: True shows the responses of the same seeds, or of levels given by their ids, in
+    the opposite order, so judging in both orders takes two runs; `profile="arm"` or `"mm_ifengine"`, the
+    definition of the checks; `checks=None`, names of the checks that requirements use and that can be called,
+    or all; `num_requirements=(1, 4)`, or one number; `counterfactual=False`: True uses only pairs of texts of
+    which either would be right if another number were required, so that nothing in them reveals which one is;
+    `tools=True`: False leaves only `direct`; `side_px=(2000, 8000)` and `target_px=(8, 40)`, sizes of images
+    and of things in them; `num_pages=(5, 60)` of reports.
+
+    `dataset=None` with `folder=None`: a local copy of `vl_rewardbench`, `llava_critic`, `mm_ifeval` or
+    `armbench_vl`, or your own data as `judged` or `pairs`, in place of generated cases, see
+    `vlm_envs.content.judging.judging_datasets`; `is_benchmark=None`: whether all of it is `test`, None for
+    the dataset's default; `train_on_all=False`: whether all of it is `train`; `source=None`:
+    `"module:factory"` or a `SampleSource` to use instead; `max_pixels=1048576`, pixel budget of an image as
+    shown (4194304 for document pages); `answer_reward=1.0`; `max_turns=None` for the strategy's default; and
+    those of every world: `prompt_format="arm"`, `representation` (no `symbolic`), `obs_mode`, `split`,
+    `max_steps=None`, `format_reward=0.0`, `prompt_example=True`, `system_prompt=False`,
+    `format_reminder=False`, `reading="strict"`, `render_mode`; `max_actions_per_turn` is 1.
+    `reset(options={"level": text})` takes a sample's id.
 
     ## Version History
     * v0: first version.

@@ -32,7 +32,8 @@ _NODES_PER_TRY = 2_000
 _MIN_FLOOR_SHARE, _MAX_FLOOR_SHARE = 0.5, 0.95
 _TURN_PROBABILITY = 0.35
 _UNPULLED_PREFERENCE = 0.5
-# A brush is the set of cells carved around the walker: a point, a bar, an upright bar, a corner.
+# A brush is the set of cells carved around the walker: a point, a horizontal bar, a vertical bar, or a
+# corner.
 _BRUSHES: tuple[tuple[Cell, ...], ...] = (
     ((0, 0),),
     ((0, 0), (0, 1)),
@@ -76,7 +77,7 @@ def _carve_floor(rng: np.random.Generator, num_rows: int, num_cols: int, num_flo
 def _one_box_starts(
     rng: np.random.Generator, layout: SokobanLayout, min_length: int, max_length: int
 ) -> Iterator[SokobanState]:
-    """Yields random starts of a room whose exact cost fits, none of them with the player on the target."""
+    """Yields random starts of a room with a suitable exact cost, with the player off the target."""
     fitting = OneBoxCosts(layout).positions_within(min_length, max_length)
     fitting = [(player, box) for player, box in fitting if player not in layout.targets]
     num_starts = min(len(fitting), _STARTS_PER_ROOM)
@@ -88,11 +89,11 @@ def _one_box_starts(
 def _pulled_starts(
     rng: np.random.Generator, layout: SokobanLayout, min_length: int, max_length: int
 ) -> Iterator[SokobanState]:
-    """Yields at most one start: the solved room played backwards until no box is on a target.
+    """Yields at most one start: the solved room played backward until no box is on a target.
 
-    The player walks to a random pull, with a preference for boxes that still stand on a target, until the
-    moves made reach a length drawn from the band; those moves played forwards solve the room, so its shortest
-    solution is no longer than that.
+    The player walks to random pulls, with a preference for boxes that are still on a target, until the number
+    of moves reaches a random length from the range. Those moves played forward solve the room, so its
+    shortest solution is no longer than that.
     """
     max_num_moves = int(rng.integers(min_length, max_length + 1))
     targets = {row * layout.num_cols + column for row, column in layout.targets}
@@ -102,7 +103,7 @@ def _pulled_starts(
         on_target = [pull for pull in pulls if pull[1] in targets]
         choices = on_target if on_target and rng.random() < _UNPULLED_PREFERENCE else pulls
         num_walked, box, step = choices[int(rng.integers(len(choices)))]
-        # The walk to the first pull comes after the last push of the solution, so it costs nothing
+        # The walk to the first pull would come after the last push of the solution, so it costs nothing
         num_pull_moves = 1 + (num_walked if num_moves else 0)
         if num_moves + num_pull_moves > max_num_moves:
             break
@@ -122,10 +123,10 @@ def _pulled_starts(
 def _reachable_pulls(layout: SokobanLayout, player: int, boxes: set[int]) -> list[tuple[int, int, int]]:
     """Returns every pull the player can walk to, in a fixed order.
 
-    A pull is a push played backward: the player steps away from a box and takes it along.
+    A pull is a push played backward: the player steps away from a box and drags it along.
 
     Returns:
-        The moves of the walk, the box, and the step from the box to the player.
+        The number of moves of the walk, the box, and the step from the box to the player.
     """
     walked = walk_distances(layout.walls, layout.num_cols, player, frozenset(boxes))
     pulls = []
@@ -138,24 +139,25 @@ def _reachable_pulls(layout: SokobanLayout, player: int, boxes: set[int]) -> lis
 
 
 class SokobanDynamics(GridDynamics[SokobanState]):
-    """The rules of one Sokoban configuration; holds no state of an episode.
+    """The rules of one Sokoban configuration, without episode state.
 
-    Rooms are carved by a wandering brush, so their shapes differ. With one box, the start is drawn among all positions
-    of the room whose exact cost fits. With more boxes, they are pulled away from the targets at random (the game played
-    backward, which keeps the room solvable) and the exact solver then checks the length.
+    Rooms are carved by a wandering brush, so their shapes differ. With one box, the start is drawn among all
+    positions of the room with a suitable exact cost. With more boxes, they are pulled away from the targets
+    at random (the game played backward, which keeps the room solvable), and the exact solver then checks the
+    length.
 
     Args:
-        dim_room: (rows, columns) of every room, walls included; 3 to 512 each.
-        num_boxes: Boxes (and targets) of generated rooms.
-        min_solution_length: Fewest moves a generated room's shortest solution may take.
-        max_solution_length: Most moves it may take.
+        dim_room: (rows, columns) of every room, including walls; 3 to 512 each.
+        num_boxes: Number of boxes, and of targets, in generated rooms.
+        min_solution_length: Minimum length of a generated room's shortest solution, in moves.
+        max_solution_length: Maximum length of it.
 
     Raises:
-        ConfigError: If the values do not allow any room.
+        ConfigError: If no room satisfies the values.
 
-    Source: VAGEN, Table 7, for the defaults; gym-sokoban 0.0.6 for the rules and the idea of carving and reverse play
-    (after Racaniere et al. 2017). Deviations: our own carving; randomness comes only from the given generator; lengths
-    are exact; a failure is an error, not an easier room.
+    Source: VAGEN, Table 7, for the defaults; gym-sokoban 0.0.6 for the rules and the idea of carving and
+        reverse play (after Racaniere et al. 2017). Deviations: different carving; only the given generator is
+        used; lengths are exact; failure raises an error instead of returning an easier room.
     """
 
     num_tries = 3_000
@@ -182,18 +184,18 @@ class SokobanDynamics(GridDynamics[SokobanState]):
         num_inner, num_needed = (num_rows - 2) * (num_cols - 2), 2 * self.num_boxes + 1
         require(
             num_inner >= num_needed,
-            f"{self.num_boxes} boxes, as many targets and the player need {num_needed} cells inside the walls; "
+            f"{self.num_boxes} boxes, as many targets, and the player need {num_needed} cells inside the walls; "
             f"dim_room={self.dim_room} has {num_inner}. Enlarge dim_room or use fewer boxes.",
         )
 
     def starts(self, rng: np.random.Generator) -> Iterator[SokobanState]:
-        """Returns starts in one random room, no box on a target; see `GridDynamics.starts`."""
+        """Returns starts in one random room with all boxes off target; see `GridDynamics.starts`."""
         layout = _carve_layout(rng, self.dim_room, self.num_boxes)
         drawn = _one_box_starts if self.num_boxes == 1 else _pulled_starts
         return drawn(rng, layout, self.min_solution_length, self.max_solution_length)
 
     def fits(self, state: SokobanState) -> bool:
-        """Returns whether a start is proved to be in the band; see `GridDynamics.fits`."""
+        """Returns whether a start is proven to have a solution length in the range; see `GridDynamics.fits`."""
         if len(state.boxes) == 1:
             return True  # drawn by its exact cost
         try:
@@ -204,33 +206,35 @@ class SokobanDynamics(GridDynamics[SokobanState]):
 
     @property
     def wanted(self) -> tuple[str, str]:
-        """What is generated and what to change, for messages."""
+        """A description of the level, and a suggestion, for messages."""
         room = f"{self.dim_room[0]}x{self.dim_room[1]} Sokoban room with {self.num_boxes} box(es)"
         return room, "enlarge dim_room or change num_boxes"
 
     def load(self, level: str) -> SokobanState:
-        """Returns the start state of a drawn room; its number of boxes and its length are free.
+        """Returns the start state of a room given as text; its number of boxes and solution length may be arbitrary.
 
         Args:
             level: Rows of `#` wall, `_` floor, `O` target, `X` box, `P` player, `*` box on target and `S`
                 player on target, joined by newlines.
 
         Returns:
-            A solvable, unsolved room of this configuration's size.
+            A solvable, unsolved room with the configured size.
 
         Raises:
-            LevelError: If the drawing cannot be read, has another size, is already solved, cannot be solved,
+            LevelError: If the text cannot be parsed, has another size, is already solved, cannot be solved,
                 or is too hard for the exact solver.
         """
         state = parse_level(level)
         if (size := (state.layout.num_rows, state.layout.num_cols)) != self.dim_room:
-            raise LevelError(f"Expected a room of dim_room={self.dim_room}; got {size}. Make the env with {size}.")
+            raise LevelError(
+                f"Expected a room of dim_room={self.dim_room}; got {size}. Make the environment with {size}."
+            )
         try:
             cost = self.cost_to_go(state)
         except SolverLimitError as error:
-            raise LevelError(f"It could not be checked that this room has a solution. {error}") from error
+            raise LevelError(f"Could not verify that this room has a solution. {error}") from error
         if not cost:
-            fault = "has no solution" if cost is None else "is solved already"
+            fault = "has no solution" if cost is None else "is already solved"
             raise LevelError(f"This room {fault}; move the boxes, targets or walls:\n{state.level_text()}")
         return state
 
@@ -247,7 +251,7 @@ class SokobanDynamics(GridDynamics[SokobanState]):
         return sokoban_solver.plan(state)
 
     def suboptimal_plan(self, state: SokobanState) -> tuple[int, ...] | None:
-        """Returns a solution of the room without its inner walls; None if that has none either."""
+        """Returns a solution of the room without its inner walls, or None if there is none."""
         layout, walls = state.layout, bytearray(state.layout.walls)
         for row, column in layout.inner_walls:
             walls[row * layout.num_cols + column] = 0
@@ -293,7 +297,7 @@ class SokobanTask(GridTask[SokobanState]):
             self.representation_help = {**told, "structured": f"{told['structured']} Walls of the border are left out."}
 
     def reward_terms(self, state: SokobanState, next_state: SokobanState, *, success: bool) -> dict[str, float]:
-        """Returns step, box and success rewards; the step penalty is paid on the last move too."""
+        """Returns step, box, and success rewards; the last move also has a step penalty."""
         terms = {"step": STEP_PENALTY}
         pushed_on = next_state.num_boxes_on_target - state.num_boxes_on_target
         if pushed_on:
@@ -303,7 +307,7 @@ class SokobanTask(GridTask[SokobanState]):
         return terms
 
     def intention(self, state: SokobanState, plan: Sequence[int]) -> str:
-        """Returns the cells that boxes are to be pushed to, one by one; inner walls stop them no more than the plan."""
+        """Returns the cells that the plan pushes boxes to, ignoring inner walls like the plan does."""
         boxes, player = set(state.boxes), state.player
         ways: list[list[Cell]] = []
         for direction in map(Direction, plan):
@@ -316,13 +320,13 @@ class SokobanTask(GridTask[SokobanState]):
         return "; ".join(f"box to {', '.join(map(str, way))}" for way in ways)
 
     def best_return(self, state: SokobanState, num_actions: int) -> float:
-        """Returns the return of solving in `num_actions` moves."""
+        """Returns the return for solving the room in `num_actions` moves."""
         num_left = len(state.boxes) - state.num_boxes_on_target
         return SUCCESS_REWARD + BOX_REWARD * num_left + STEP_PENALTY * num_actions
 
 
 class SokobanView(GridView[SokobanState]):
-    """Pictures and texts of rooms.
+    """Images and texts of rooms.
 
     Args:
         cell_px: Side of one cell in pixels; 8 to 256.
@@ -338,7 +342,7 @@ class SokobanView(GridView[SokobanState]):
     def structured(self, state: SokobanState) -> dict[str, Any]:
         """Returns the room as plain data; positions are (row, column).
 
-        Source: VAGEN, Appendix C.2, which tells no walls.
+        Source: VAGEN, Appendix C.2, without walls by default.
         """
         layout = state.layout
         told: dict[str, Any] = {
@@ -352,7 +356,7 @@ class SokobanView(GridView[SokobanState]):
         return told
 
     def relations(self, state: SokobanState) -> tuple[Relation, ...]:
-        """Returns where boxes and targets are: each to the player, then each target to each box."""
+        """Returns positions of boxes and targets relative to the player, then of targets relative to boxes."""
         player = {"the player": state.player}
         boxes, targets = named_cells("box", state.boxes), named_cells("target", state.layout.targets)
         return relations_of(boxes, player) + relations_of(targets, player) + relations_of(targets, boxes)
@@ -362,14 +366,14 @@ _WALL, _TARGET, _BOX = 1, 2, 4
 
 
 class SokobanBatch(GridBatch):
-    """N rooms; what is on a cell is the sum of wall, target and box."""
+    """A batch of N rooms; a cell's value is the sum of its wall, target, and box flags."""
 
     symbols = "_#O?X?*?P?S?????"
 
     def move(self, actions: NDArray[np.intp], draws: NDArray[np.float64] | None) -> BatchStep:
-        """Moves every player, who pushes at most one box; see `GridBatch.move`."""
+        """Moves every player, pushing at most one box; see `GridBatch.move`."""
         ahead = self.player + DELTAS[actions]
-        # The cell behind an outer wall lies outside the room; it is never pushed into, so any cell will do
+        # The cell beyond an outer wall is outside the room; nothing is ever pushed there, so any cell will do
         behind = np.clip(ahead + DELTAS[actions], 0, np.array(self.cells.shape[1:]) - 1)
         at_ahead, at_behind = self.at(ahead), self.at(behind)
         here, there = self.cells[at_ahead], self.cells[at_behind]
@@ -385,39 +389,41 @@ class SokobanBatch(GridBatch):
 
 
 class SokobanWorld(GridWorld[SokobanState]):
-    """Sokoban: push every box onto a target, seen as a picture, several moves a turn.
+    """Sokoban: push every box onto a target, shown as an image, with several moves per turn.
 
     ## Description
-    A room of walls, boxes and targets. The player walks in four directions and pushes single boxes; pushing one into
-    a corner can make the level unsolvable, and the episode goes on until the budget ends. Dynamics and symbols are
-    those of gym-sokoban; levels are our own, verified by an exact solver.
+    A room of walls, boxes, and targets. The player walks in four directions and pushes single boxes. Pushing
+    one into a corner can make the level unsolvable; the episode then continues until the budget ends.
+    Dynamics and symbols are those of gym-sokoban; levels are generated here and verified by an exact solver.
 
     ## Action Space
-    `FreeText`: the model's whole response in the strategy's format. The answer holds moves from Up, Down, Left,
-    Right, separated by commas; those beyond `max_actions_per_turn` are cut.
+    `FreeText`: the model's whole response in the strategy's format. The answer contains moves from Up, Down,
+        Left, Right, separated by commas; moves beyond `max_actions_per_turn` are dropped.
 
     ## Observation Space
-    `Dict(text=FreeText, image=Box(uint8[rows * cell_px, columns * cell_px, 3]))`; without `image` in text mode.
+    `Dict(text=FreeText, image=Box(uint8[rows * cell_px, columns * cell_px, 3]))`; without `image` in text
+    mode.
 
     ## Rewards
-    -0.1 a move (and for a turn without any), +1 per box pushed onto a target and -1 off it, +10 when solved, +0.5 a
-    turn for a response in the format (VAGEN Table 16). Reasoning rewards are added by the trainer, not here.
+    -0.1 per move (and for a turn without moves), +1 per box pushed onto a target and -1 off it, +10 when
+    solved, +0.5 per turn for a response in the format (VAGEN Table 16). The trainer adds reasoning rewards.
 
     ## Starting State
-    A random level of the split whose shortest solution takes `min_solution_length` to `max_solution_length` moves.
-    Drawing a level takes about a millisecond with one or two boxes and some tens of milliseconds with three.
+    A random level of the split whose shortest solution takes `min_solution_length` to `max_solution_length`
+    moves. Drawing a level takes about a millisecond with one or two boxes and tens of milliseconds with
+    three.
 
     ## Episode End
     Terminated when every box is on a target. Truncated after `max_turns` turns or `max_steps` moves.
 
     ## Arguments
-    `dim_room=(6, 6)` rows and columns, outer wall included; `num_boxes=1`; `min_solution_length=5`;
-    `max_solution_length=None`, by default what the budget allows, `max_turns * max_actions_per_turn`; `max_steps=100`;
-    `cell_px=28`; `tell_walls=False` whether structured states list the walls inside the outer one, which the paper's do
-    not and no judge scores; and those of every world: `prompt_format`, `representation`, `obs_mode`, `split`,
-    `max_turns=3`, `max_actions_per_turn=3`, `format_reward=0.5`, `prompt_example=True`, `system_prompt=False`,
-    `format_reminder=False`, `reading="strict"`, `render_mode`. Defaults: VAGEN Table 7. `reset(options={"level":
-    text})` takes rows of the symbols `#_OXP*S`.
+    `dim_room=(6, 6)` rows and columns, including the outer wall; `num_boxes=1`; `min_solution_length=5`;
+    `max_solution_length=None`, by default the move budget, `max_turns * max_actions_per_turn`;
+    `max_steps=100`; `cell_px=28`; `tell_walls=False`, whether structured states list the inner walls, which
+    the paper's do not and no judge scores; and those of every world: `prompt_format`, `representation`,
+    `obs_mode`, `split`, `max_turns=3`, `max_actions_per_turn=3`, `format_reward=0.5`, `prompt_example=True`,
+    `system_prompt=False`, `format_reminder=False`, `reading="strict"`, `render_mode`. Defaults: VAGEN Table
+    7. `reset(options={"level": text})` takes rows of the symbols `#_OXP*S`.
 
     ## Version History
     * v0: first version.
@@ -459,6 +465,7 @@ class SokobanWorld(GridWorld[SokobanState]):
         )
         require(
             not tell_walls or self.representation != "natural_language",
-            "tell_walls lists walls in structured states, and symbolic ones draw them; sentences are of boxes and "
-            "targets alone. Use representation='structured'.",
+            "tell_walls lists walls in structured states only: symbolic ones already draw them, and sentences "
+            "describe "
+            "boxes and targets alone. Use representation='structured'.",
         )

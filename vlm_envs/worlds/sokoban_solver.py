@@ -1,7 +1,7 @@
 """Sokoban rooms, and the exact solver that proves them solvable.
 
-Answers are optimal in moves, not pushes. Rooms with one box are solved once as a whole, so asking at every step of an
-episode is a lookup; rooms with more boxes are searched, and what a search finds is remembered.
+Solutions are optimal in moves, not pushes. Rooms with one box are solved completely once, so later queries
+are lookups; rooms with more boxes are searched, and results are cached.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ SYMBOLS = {
     "*": "box on target",
     "S": "player on target",
 }
-"""Meaning of each level symbol. Source: VAGEN, Appendix C.1."""
+"""Meanings of level symbols. Source: VAGEN, Appendix C.1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SokobanLayout:
-    """What never moves in a room.
+    """The fixed part of a room.
 
     Attributes:
         walls: One byte per cell in reading order; 1 is a wall. The border is all walls.
@@ -68,7 +68,7 @@ class SokobanLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SokobanState:
-    """A whole room at one moment; hashable, comparable and picklable.
+    """A room at one moment; hashable, comparable, and picklable.
 
     Attributes:
         layout: Walls and targets.
@@ -82,7 +82,7 @@ class SokobanState:
 
     @property
     def num_boxes_on_target(self) -> int:
-        """How many boxes stand on a target."""
+        """Number of boxes on targets."""
         return sum(box in self.layout.targets for box in self.boxes)
 
     @property
@@ -93,8 +93,8 @@ class SokobanState:
     def move(self, direction: Direction) -> SokobanState:
         """Returns the room after one move: a step, a push, or the same object if the way is blocked.
 
-        Source: the push action of gym-sokoban 0.0.6. A box moves one cell if the cell behind it is free of
-        walls and boxes; otherwise nothing moves.
+        Source: the push action of gym-sokoban 0.0.6. A box moves one cell if the cell beyond it has no wall
+            or box; otherwise nothing moves.
         """
         ahead = direction.from_cell(self.player)
         if self.layout.is_wall(ahead):
@@ -122,10 +122,10 @@ class SokobanState:
 
 
 def parse_level(level: str) -> SokobanState:
-    """Reads a drawn room, which may be solved or unsolvable; the inverse of `SokobanState.level_text`.
+    """Parses a room, possibly solved or unsolvable; the inverse of `SokobanState.level_text`.
 
     Raises:
-        LevelError: If the drawing is not one closed room with one player and as many boxes as targets.
+        LevelError: If the text is not one closed room with one player and equally many boxes and targets.
     """
     rows = parse_rows(level, SYMBOLS)
     for row, column in cells_of(rows):
@@ -142,7 +142,7 @@ def parse_level(level: str) -> SokobanState:
     )
     if not boxes or len(boxes) != len(targets):
         raise LevelError(
-            f"A Sokoban room needs at least one box and as many boxes (X, *) as targets (O, *, S); got "
+            f"A Sokoban room needs at least one box and equally many boxes (X, *) and targets (O, *, S); got "
             f"{len(boxes)} boxes and {len(targets)} targets."
         )
     walls = bytes(rows[row][column] == "#" for row, column in cells_of(rows))
@@ -164,11 +164,12 @@ _LIMIT_REACHED = (
 
 
 class PushSearch:
-    """Finds the fewest moves in one room with several boxes; what depends on the room alone is computed once.
+    """Finds the fewest moves in a room with several boxes; precomputes everything that depends on the room alone.
 
-    A* over pushes: a node is the room right after a push, an edge is the shortest walk to the next push plus the push
-    itself. The bound is the cheapest assignment of boxes to targets, in pushes, plus the walk to the nearest box; it
-    never overestimates and never drops by more than an edge costs, so the first solution is optimal.
+    A* over pushes: a node is the room right after a push, an edge is the shortest walk to the next push plus
+    the push itself. The lower bound is the cheapest assignment of boxes to targets, in pushes, plus the walk
+    to the nearest box. It never overestimates and never drops by more than an edge's cost, so the first
+    solution is optimal.
 
     Args:
         layout: A closed room.
@@ -186,10 +187,10 @@ class PushSearch:
         self._given_up: dict[SokobanState, int] = {}
 
     def plan(self, state: SokobanState, *, max_num_nodes: int) -> tuple[int, ...] | None:
-        """Returns a shortest solution as action numbers, or None, and remembers the costs along it.
+        """Returns a shortest solution as action numbers, or None, and caches the costs along it.
 
         Raises:
-            SolverLimitError: If more nodes than the limit had to be expanded, now or in an earlier call.
+            SolverLimitError: If the search exceeded the node limit, now or in an earlier call.
         """
         (row, column), width = state.player, self._num_cols
         boxes = tuple(box_row * width + box_column for box_row, box_column in state.boxes)
@@ -200,11 +201,11 @@ class PushSearch:
                 memory.clear()
         try:
             moves = self.search((row * width + column, boxes), max_num_nodes=max_num_nodes)
-        except SolverLimitError:  # only now: worlds in other threads share this search
+        except SolverLimitError:  # not before the search: worlds in other threads share this object
             self._given_up[state] = max_num_nodes
             raise
         self._costs[state] = None if moves is None else len(moves)
-        # Every state on a shortest solution lies on its own shortest solution
+        # A shortest solution contains a shortest solution of each of its states
         for num_made, action in enumerate(moves or (), start=1):
             state = state.move(Direction(action))
             self._costs[state] = len(moves or ()) - num_made
@@ -222,7 +223,7 @@ class PushSearch:
         """Returns a shortest solution as action numbers, or None if there is none.
 
         Raises:
-            SolverLimitError: If more nodes than the limit had to be expanded.
+            SolverLimitError: If the search exceeded the node limit.
         """
         bound = self._estimate(start)
         if bound is None:
@@ -249,7 +250,7 @@ class PushSearch:
                     continue
                 costs[successor] = cost
                 came_by[successor] = (node, direction)
-                # Ties go to the deeper node, which is closer to a solution.
+                # Ties go to the deeper node, which is closer to a solution
                 heappush(frontier, (cost + bound, -cost, successor))
         return None
 
@@ -267,7 +268,7 @@ class PushSearch:
                 yield (box, pushed), direction, walked[behind] + 1
 
     def _estimate(self, node: Node) -> int | None:
-        """Returns a lower bound on the moves left, or None if the boxes are stuck."""
+        """Returns a lower bound on the remaining moves, or None if the boxes are stuck."""
         player, boxes = node
         pushes = self._push_bound(boxes)
         if not pushes:
@@ -278,7 +279,7 @@ class PushSearch:
         return pushes + nearest - 1
 
     def _push_bound(self, boxes: Boxes) -> int | None:
-        """Returns the cheapest assignment of boxes to targets in pushes, or None if the boxes are stuck."""
+        """Returns the pushes of the cheapest assignment of boxes to targets, or None if the boxes are stuck."""
         if boxes not in self._bounds:
             if len(self._bounds) >= _MAX_CACHED_BOUNDS:
                 self._bounds.clear()
@@ -286,7 +287,7 @@ class PushSearch:
         return self._bounds[boxes]
 
     def _assignment_cost(self, boxes: Boxes) -> int | None:
-        """Solves the assignment exactly, box by box, over the sets of targets already taken."""
+        """Solves the assignment exactly, box by box, over the sets of targets already assigned."""
         best_by_taken = {0: 0}
         for box in boxes:
             extended: dict[int, int] = {}
@@ -306,9 +307,9 @@ class PushSearch:
         return any(box not in self._targets and self._is_frozen(box, occupied, frozenset()) for box in boxes)
 
     def _is_frozen(self, box: int, occupied: frozenset[int], as_walls: frozenset[int]) -> bool:
-        """Returns whether a box can never again move usefully along either axis.
+        """Returns whether a box can never move usefully again along either axis.
 
-        Boxes already under question count as walls: if they hold each other, none of them can move first.
+        Boxes already being examined count as walls: if they block each other, none of them can move first.
         """
         as_walls = as_walls | {box}
         return all(self._is_axis_blocked(box, step, occupied, as_walls) for step in (1, self._num_cols))
@@ -322,7 +323,7 @@ class PushSearch:
         return any(side in occupied and self._is_frozen(side, occupied, as_walls) for side in sides)
 
     def _distances_by_push(self, target: int) -> list[int]:
-        """Returns the pushes a lone box needs from each cell to a target, `_FAR` where it cannot."""
+        """Returns the pushes a lone box needs from each cell to a target, or `_FAR` if it cannot get there."""
         distances = [_FAR] * len(self._walls)
         distances[target] = 0
         frontier = deque([target])
@@ -337,19 +338,19 @@ class PushSearch:
         return distances
 
     def _moves_to(self, node: Node, came_by: dict[Node, tuple[Node, int] | None]) -> tuple[int, ...]:
-        """Spells out the walks and pushes that lead from the start to a node."""
+        """Returns the moves (walks and pushes) from the start to a node."""
         backwards: list[int] = []
         while (edge := came_by[node]) is not None:
             previous, direction = edge
             backwards.append(direction)
-            # After the push the player stands where the box was, one step past where the push began.
+            # After a push, the player stands where the box was, one step past where the push began
             push_cell = node[0] - self._steps[direction]
             backwards.extend(reversed(self._walk(previous, push_cell)))
             node = previous
         return tuple(reversed(backwards))
 
     def _walk(self, node: Node, goal: int) -> list[int]:
-        """Returns a shortest walk of the player to a cell, found by going down the distances from it."""
+        """Returns a shortest walk of the player to a cell, by descending the distances from it."""
         player, boxes = node
         distances = walk_distances(self._walls, self._num_cols, goal, frozenset(boxes))
         moves: list[int] = []
@@ -366,10 +367,10 @@ UNSOLVABLE = -1
 
 
 class OneBoxCosts:
-    """Fewest moves to the solution from each (player, box) of one room, found once.
+    """Fewest moves to the solution from each (player, box) of a room, computed once.
 
-    A room with one box has at most (floor cells)^2 positions, so one backward search from the solved ones is cheaper
-    than a forward search and turns every later question into a lookup.
+    A room with one box has at most (floor cells)^2 positions, so a backward search from the solved ones is
+    cheaper than a forward search and turns later queries into lookups.
 
     Args:
         layout: A closed room with one target.
@@ -388,7 +389,7 @@ class OneBoxCosts:
         return None if found == UNSOLVABLE else found
 
     def positions_within(self, min_cost: int, max_cost: int) -> list[tuple[Cell, Cell]]:
-        """Returns every (player, box) whose cost lies in a band, both ends included."""
+        """Returns every (player, box) whose cost is in a range, inclusive."""
         return [
             (divmod(index % self._num_cells, self._num_cols), divmod(index // self._num_cells, self._num_cols))
             for index, cost in enumerate(self._costs)
@@ -412,7 +413,8 @@ def _backward_costs(layout: SokobanLayout, target: int) -> array[int]:
             came_from = player - step
             if walls[came_from] or came_from == box:
                 continue
-            # Two pasts lead here: a plain step, and a push if the box stands right ahead of the player.
+            # A position has two predecessors: a plain step, and a push if the box is right ahead of the
+            # player
             boxes_before = (box, player) if box == player + step else (box,)
             for box_before in boxes_before:
                 index = box_before * num_cells + came_from
@@ -423,14 +425,14 @@ def _backward_costs(layout: SokobanLayout, target: int) -> array[int]:
 
 
 MAX_NUM_NODES = 200_000
-"""Nodes one search may expand; tens of seconds in the worst case."""
+"""Node limit of one search; takes tens of seconds in the worst case."""
 
 
 def plan(state: SokobanState, *, max_num_nodes: int = MAX_NUM_NODES) -> tuple[int, ...] | None:
     """Returns a shortest solution of a closed room as action numbers, or None; equal states have equal plans.
 
     Raises:
-        SolverLimitError: If the limit on nodes, for more than one box, was reached before the answer was known.
+        SolverLimitError: If a search, for more than one box, reached its node limit.
     """
     if len(state.boxes) == 1:
         return descend(state, cost_to_go, moves_of)

@@ -1,4 +1,4 @@
-"""VideoQA: answer a question about a video."""
+"""VideoQA: questions about videos."""
 
 from __future__ import annotations
 
@@ -22,51 +22,51 @@ class VideoQAWorld(QAWorld):
     """VideoQA: answer a question about what happens in a video, shown as frames with their times.
 
     ## Description
-    Clips of a few things that rest, move in a straight line and rest again, over scenery with a coloured line in it.
-    All frames are shown at once; text says when each is. What happens is known exactly: boxes, masks, crossings of the
-    line and moves, so that points, frames and stretches in a response can be checked without a model. Needs
-    the extra `tools`.
+    Clips of a few things that rest, move in a straight line, and rest again, over scenery with a colored
+    line. All frames are shown at once; the text lists their times. All events are known exactly: boxes,
+    masks, crossings of the line, and moves. Points, frames, and intervals in a response can therefore be
+    checked without a model. Needs the extra `tools`.
 
     ## Action Space
     `FreeText`: the model's whole response in the strategy's format, which ends the episode.
 
-    * `points` (Argos): one `<think>` in which things are pointed at in frames, `In frame 2 at 0.5 seconds I see the
-      <points x1=".." y1=".." alt="..">..</points>.`, in percents, with what is so in a frame and what happens `from 0.5
-      to 1.5 seconds`; and `<answer>`.
+    * `points` (Argos): one `<think>` with points on things in frames, `In frame 2 at 0.5 seconds I see the
+      <points x1=".." y1=".." alt="..">..</points>.`, in percent, with facts about a frame and events `from
+      0.5 to 1.5 seconds`; and `<answer>`.
     * `direct`: `<think>` and `<answer>`, the control.
 
     ## Observation Space
-    `Dict(text=FreeText, images=Pictures)`; without `images` in text mode. The pictures are the frames, F1 at t = 0.0 s
-    first, half a second apart.
+    `Dict(text=FreeText, images=Pictures)`; without `images` in text mode. The images are the frames, starting
+    with F1 at t = 0.0 s, half a second apart.
 
     ## Rewards
-    +1 for a right answer (`answer_reward`), by rule: `vlm_envs.responses.answers`. The paper's reward is added by the
-    trainer from the same record (`judges.episode_rewards.argos`), not here.
+    +1 for a right answer (`answer_reward`), by rule: `vlm_envs.responses.answers`. The trainer adds the
+    paper's reward from the same record (`judges.episode_rewards.argos`).
 
     ## Starting State
-    A clip and a question of the split: `order` (which thing crosses the line first or last, in which order they do),
-    `count` (how many cross it, none included), `place` (on which side of the line, or in which quarter, a thing is at
-    a time), `time` (when it crosses the line, starts or stops) or `motion` (which way it moves, which one stands
-    still). Options are drawn so that whichever is right, the others could be. Splits are disjoint by a hash of clip and
-    question. Of a data set, val and test are gone through in order: seed i of the split is item i.
+    A clip and a question of the split: `order` (which thing crosses the line first or last, or their order),
+    `count` (how many cross it, possibly none), `place` (which side of the line, or which quarter, a thing is
+    in at a time), `time` (when it crosses the line, starts, or stops) or `motion` (which way it moves, or
+    which one stands still). All options are plausible. Splits are disjoint by a hash of clip and question.
+    The val and test splits of a dataset are traversed in order: seed i of the split is item i.
 
     ## Episode End
     Terminated by an answer, right (`success`) or wrong; truncated after `max_turns`.
 
     ## Arguments
-    `num_frames=(8, 16)`, `num_things=(2, 4)` and `size_px=(24, 40)`, or one number each; `side_px=224`;
-    `categories` (or single questions of one, such as `place:quarter`), `settings`: of generated clips. A question
-    that needs more things than `num_things` has more. `dataset=None` with `folder=None`: a local copy of `video_r1`
-    instead, see `vlm_envs.qa.datasets`, of whose videos `max_frames=None` frames are shown at most, 32 unless it is
-    given; `is_benchmark=None`: whether all of it is `test`, None for what it was published as;
-    `train_on_all=False`: whether all of it is `train`; `source=None`: `"module:factory"` or a `SampleSource` in
-    place of both; `max_pixels=50176`, budget of every frame as shown; `coordinates=None`, what points are written
-    in: percents, `"thousandths"`, or `"pixels"` of the frame as shown, see `VLM/ZoomQA-v0` (needs
-    `max_pixels=100352` or more); `answer_reward=1.0`; `max_turns=None` for the strategies' 1; and those of every
-    world: `prompt_format="points"` or `"direct"`, `representation` (no `symbolic`), `obs_mode`, `split`,
-    `max_steps=None`, `format_reward=0.0`, `prompt_example=True`, `system_prompt=False`, `format_reminder=False`,
-    `reading="strict"`, `render_mode`; `max_actions_per_turn` is 1. `reset(options={"level": text})` takes a
-    sample's id.
+    For generated clips: `num_frames=(8, 16)`, `num_things=(2, 4)` and `size_px=(24, 40)`, or one number each;
+    `side_px=224`; `categories` (or single questions of one, such as `place:quarter`); `settings`. A question
+    that needs more things than `num_things` has more. `dataset=None` with `folder=None`: a local copy of
+    `video_r1` instead, see `vlm_envs.qa.datasets`, with at most `max_frames=None` frames per video, 32 by
+    default; `is_benchmark=None`: whether all of it is `test`, None for the dataset's default;
+    `train_on_all=False`: whether all of it is `train`; `source=None`: `"module:factory"` or a `SampleSource`
+    to use instead; `max_pixels=50176`, pixel budget of every frame as shown; `coordinates=None`, the unit of
+    points: percent, `"thousandths"`, or `"pixels"` of the frame as shown, see `VLM/ZoomQA-v0` (needs
+    `max_pixels=100352` or more); `answer_reward=1.0`; `max_turns=None` for the strategies' default of 1; and
+    those of every world: `prompt_format="points"` or `"direct"`, `representation` (no `symbolic`),
+    `obs_mode`, `split`, `max_steps=None`, `format_reward=0.0`, `prompt_example=True`, `system_prompt=False`,
+    `format_reminder=False`, `reading="strict"`, `render_mode`; `max_actions_per_turn` is 1.
+    `reset(options={"level": text})` takes a sample's id.
 
     ## Version History
     * v0: first version.
@@ -91,7 +91,7 @@ class VideoQAWorld(QAWorld):
     ) -> None:
         require(
             max_frames is None or world_kwargs.get("dataset") is not None,
-            f"max_frames={max_frames!r} is of a dataset's videos, and there is none. Generated clips have num_frames.",
+            f"max_frames={max_frames!r} needs a dataset of videos. For generated clips, set num_frames.",
         )
         clips = ClipSource(
             side_px=side_px,

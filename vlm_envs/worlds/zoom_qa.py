@@ -19,68 +19,71 @@ from vlm_envs.user_code import resolved
 from vlm_envs.validation import require_choice, require_flag
 
 UPSCALERS: dict[str, Upscaler] = {"lanczos": LanczosUpscaler(), "bicubic": BicubicUpscaler()}
-"""Upscalers that need no weights, by name."""
+"""Upscalers without weights, by name."""
 
 
 class ZoomQAWorld(QAWorld):
-    """ZoomQA: answer a question about a small thing in a large picture; `prompt_format`, by default `arm`, is the way.
+    """ZoomQA: answer a question about a small thing in a large image; `prompt_format` selects the way of looking.
 
     ## Description
-    Generated scenes of 2,000 to 8,000 pixels a side (streets, shelves, desks, charts) hold dozens of things; questions
-    are about those of 8 to 40 pixels. The picture is shown scaled to a budget, in which such things are a pixel or
-    two; crops come from the original's pixels. Boxes, masks, attributes and counts are exact. Needs
-    the extra `tools`.
+    Generated scenes with sides of 2,000 to 8,000 pixels (streets, shelves, desks, charts) contain dozens of
+    things; questions are about those of 8 to 40 pixels. The image is shown scaled to a pixel budget, at which
+    such things are a pixel or two wide; crops come from the original pixels. Boxes, masks, attributes, and
+    counts are exact. Needs the extra `tools`.
 
     ## Action Space
     `FreeText`: the model's whole response in the strategy's format.
 
     * `arm` (ARM-Thinker): `<think>`, then `<tool_call>` of `image_zoom_in_tool` with a box in thousandths, or
-      `<answer>`; text after `</tool_call>` is cut. What is wrong with a call, the next observation says.
-    * `mags` (Mags-RL): round 1 is one `<think>` with `<zoom>[[x1, y1, x2, y2], ...]</zoom>` in it, in pixels of the
-      picture as shown; text after `</think>` is cut. All regions come back enlarged. Round 2: `<rethink>`, `<answer>`.
-    * `ivgr_grounded`, `ivgr_textual` (iVGR): one `<think>` with boxes in it, or with none, and `<answer>`.
-    * `ivgr_views` (iVGR at test time): round 1 is one `<think>` with boxes in it; text after `</think>` is cut. The
-      boxed regions come back enlarged, and the region around all of them. Round 2: `<think>` in words, `<answer>`.
-    * `points` (Argos): the same with `<points x1=".." y1=".." alt="..">..</points>`, in percents.
+      `<answer>`; text after `</tool_call>` is dropped. The next observation reports errors in a call.
+    * `mags` (Mags-RL): round 1 is one `<think>` that contains `<zoom>[[x1, y1, x2, y2], ...]</zoom>`, in
+      pixels of the image as shown; text after `</think>` is dropped. All regions are shown enlarged. Round 2:
+      `<rethink>`, `<answer>`.
+    * `ivgr_grounded`, `ivgr_textual` (iVGR): one `<think>` with boxes, or without, and `<answer>`.
+    * `ivgr_views` (iVGR at test time): round 1 is one `<think>` with boxes; text after `</think>` is dropped.
+      The boxed regions, and the region around all of them, are shown enlarged. Round 2: `<think>` in words,
+      `<answer>`.
+    * `points` (Argos): the same with `<points x1=".." y1=".." alt="..">..</points>`, in percent.
     * `direct`: `<think>` and `<answer>`, the control.
 
     ## Observation Space
-    `Dict(text=FreeText, images=Pictures)`; without `images` in text mode. First the whole picture, then the crops that
-    were asked for, once each, none where nothing was. A tool's words are in `<tool_response>`.
+    `Dict(text=FreeText, images=Pictures)`; without `images` in text mode. The first observation shows the
+    whole image, later ones the requested crops, if any, each once. A tool's text is in `<tool_response>`.
 
     ## Rewards
-    +1 for a right answer (`answer_reward`), by rule: `vlm_envs.responses.answers`. Looking is free. The papers' rewards
-    are added by the trainer from the same record (`judges`), not here; no format reward, for an agent paid by the
-    turn asks as often as it may.
+    +1 for a right answer (`answer_reward`), by rule: `vlm_envs.responses.answers`. Looking is free. The
+    trainer adds the papers' rewards from the same record (`judges`). There is no format reward by default,
+    because a reward per turn encourages as many calls as possible.
 
     ## Starting State
-    A scene and a question of the split: `existence`, `attribute`, `relation`, `count` (0 included) or `comparison`.
-    Of a data set, val and test are gone through in order: seed i of the split is item i.
+    A scene and a question of the split: `existence`, `attribute`, `relation`, `count` (possibly 0) or
+    `comparison`. The val and test splits of a dataset are traversed in order: seed i of the split is item i.
 
     ## Episode End
     Terminated by an answer, right (`success`) or wrong; truncated after `max_turns`.
 
     ## Arguments
-    `side_px=(2000, 8000)`, `target_px=(8, 40)`, `max_objects=40`, `categories` (or single questions of one, such as
-    `attribute:time_choice`), `answer_kinds` (`choice`, `exact`, `number`), `settings`: of generated scenes;
-    `dataset=None` with `folder=None`: a local copy of a data set instead, see `vlm_envs.qa.datasets`;
-    `is_benchmark=None`: whether all of it is `test`, None for what it was published as; `train_on_all=False`:
-    whether all of it is `train`; `source=None`: `"module:factory"` or a `SampleSource` in place of both;
-    `max_pixels=1048576`, budget of every picture as shown; `coordinates=None`, what boxes and points are written
-    in: each strategy's own as above, `"thousandths"` of the picture's sides, or `"pixels"` of the picture as shown,
-    which then stands at the top left of a black one whose sides are multiples of 224, so that no supported image
-    processor resizes it (`arm` takes thousandths only; needs `max_pixels` of 100352 or more); `blank_crops=False`,
-    the control that shows whether what is in a crop matters; `views="both"`, `"crops"`, `"union"` or `"none"`, what
-    `ivgr_views` shows in round 2; `mags_stage=None`, the stage of the curriculum whose prompt `mags` shows, 1 or 2,
-    None for 2; `upscaler="lanczos"` (the super-resolution agent of `mags` and `ivgr_views`), `"bicubic"`,
-    `"module:factory"` or an object, and `upscaler_kwargs=None`, arguments of the factory (with torch,
-    `upscaler="agents.perception.super_resolution:smfanet"` is SMFANet, with weights of `{"weights": FILE}`);
-    `answer_reward=1.0`; `boxes=True`, whether the places of things are known: False for questions without
-    annotated boxes, which iVGR asks in words alone; `max_turns=None` for the strategy's own (`arm` 5, `mags`
-    and `ivgr_views` 2, others 1); and those of every world: `prompt_format="arm"`, `representation` (no
-    `symbolic`), `obs_mode`, `split`, `format_reward=0.0`, `prompt_example`, `system_prompt=False`,
-    `format_reminder=False`, `reading="strict"`, `render_mode`; `max_actions_per_turn` is 1.
-    `reset(options={"level": text})` takes a sample's id.
+    For generated scenes: `side_px=(2000, 8000)`, `target_px=(8, 40)`, `max_objects=40`, `categories` (or
+    single questions of one, such as `attribute:time_choice`), `answer_kinds` (`choice`, `exact`, `number`),
+    `settings`; `dataset=None` with `folder=None`: a local copy of a dataset instead, see
+    `vlm_envs.qa.datasets`; `is_benchmark=None`: whether all of it is `test`, None for the dataset's default;
+    `train_on_all=False`: whether all of it is `train`; `source=None`: `"module:factory"` or a `SampleSource`
+    to use instead; `max_pixels=1048576`, pixel budget of every image as shown; `coordinates=None`, the unit
+    of boxes and points: each strategy's own as above, `"thousandths"` of the image's sides, or `"pixels"` of
+    the image as shown, which is then placed in the top left corner of a black image whose sides are multiples
+    of 224, so that no supported image processor resizes it (`arm` takes thousandths only; needs `max_pixels`
+    of 100352 or more); `blank_crops=False`, a control that shows whether the content of crops matters;
+    `views="both"`, `"crops"`, `"union"` or `"none"`, the views of `ivgr_views` in round 2; `mags_stage=None`,
+    the curriculum stage of the prompt of `mags`, 1 or 2, None for 2; `upscaler="lanczos"` (the
+    super-resolution agent of `mags` and `ivgr_views`), `"bicubic"`, `"module:factory"` or an object, and
+    `upscaler_kwargs=None`, arguments of the factory (with torch,
+    `upscaler="agents.perception.super_resolution:smfanet"` is SMFANet, with the weights in `{"weights":
+    FILE}`); `answer_reward=1.0`; `boxes=True`, whether evidence has known positions: False for questions
+    without annotated boxes, which iVGR asks in words alone; `max_turns=None` for the strategy's default
+    (`arm` 5, `mags` and `ivgr_views` 2, others 1); and those of every world: `prompt_format="arm"`,
+    `representation` (no `symbolic`), `obs_mode`, `split`, `format_reward=0.0`, `prompt_example`,
+    `system_prompt=False`, `format_reminder=False`, `reading="strict"`, `render_mode`; `max_actions_per_turn`
+    is 1. `reset(options={"level": text})` takes a sample's id.
 
     ## Version History
     * v0: first version.
@@ -105,16 +108,16 @@ class ZoomQAWorld(QAWorld):
         upscaler_kwargs: Mapping[str, Any] | None = None,
         **world_kwargs: Any,
     ) -> None:
-        views = "none" if views is None else views  # how command lines read that word
+        views = "none" if views is None else views  # command lines parse the word none as None
         require_choice("views", views, VIEWS)
         require_flag("blank_crops", blank_crops)
         if views != "both" and prompt_format != "ivgr_views":
-            raise ConfigError(f"views is of prompt_format 'ivgr_views'; got {views!r} with {prompt_format!r}.")
+            raise ConfigError(f"views={views!r} needs prompt_format='ivgr_views'; got {prompt_format!r}.")
         if mags_stage is not None:
             if mags_stage not in (1, 2):
                 raise ConfigError(f"mags_stage must be 1 or 2, or None for 2; got {mags_stage!r}.")
             if prompt_format != "mags":
-                raise ConfigError(f"mags_stage is of prompt_format 'mags'; got {mags_stage} with {prompt_format!r}.")
+                raise ConfigError(f"mags_stage={mags_stage} needs prompt_format='mags'; got {prompt_format!r}.")
         scenes = SceneSource(
             side_px=side_px,
             target_px=target_px,

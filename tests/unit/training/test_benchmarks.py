@@ -78,7 +78,7 @@ def test_an_item_that_cannot_be_shown_is_not_evaluated(tmp_path, capsys, monkeyp
         patched.setattr(WorldSpec, "unshown", lambda *_: pytest.fail("pictures are looked at once"))
         again = evaluate(OracleAgent(), WorldSpec(env_id=ENV_ID, kwargs=kwargs), split="test", num_episodes=6)
     assert len(again.trajectories) == 5
-    assert "left out: 1, which cannot be shown. pairs.jsonl, line 3: " in capsys.readouterr().out
+    assert "omitted 1 that cannot be shown. pairs.jsonl, line 3: " in capsys.readouterr().out
 
 
 def test_that_none_can_be_shown_ends_an_evaluation(tmp_path):
@@ -118,7 +118,7 @@ def test_a_run_on_data_without_a_level_that_it_needs_is_refused_before_it_starts
     if split is None:
         require_levels(config)
     else:
-        remedy = "train_on_all out" if "train_on_all" in changes else "is_benchmark=False"
+        remedy = "remove train_on_all" if "train_on_all" in changes else "is_benchmark=False"
         with pytest.raises(ConfigError, match=f"no level of split '{split}'.*{remedy}"):
             require_levels(config)
 

@@ -1,4 +1,4 @@
-"""Furnished homes: how they are laid out, what stands in them, where one can walk, what one sees and how it looks.
+"""Furnished homes: floor plans, furniture, walkable space, visibility, and rendering.
 
-Everything here is data and pure functions of it; only `panda_engine` needs a package besides NumPy.
+Everything here is data and pure functions of it; only `panda_engine` needs a package beyond NumPy.
 """

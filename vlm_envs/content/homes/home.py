@@ -1,4 +1,4 @@
-"""A home: rooms, doors, and things as immutable values with a key of their content.
+"""Homes: rooms, doors, and things as immutable values, identified by a key of their content.
 
 Lengths are whole numbers, so that equal homes are equal bit by bit: walls and doors in lattice steps of `LATTICE_CM`,
 things in centimeters. x runs east, y north, z up. A turn, like a heading, counts quarter turns clockwise from north; a
@@ -23,16 +23,16 @@ Place = Literal["floor", "top", "wall"]
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectKind:
-    """What all things of one name share.
+    """Properties shared by all things of one name.
 
     Attributes:
-        place: It stands on the floor, stands on top of furniture, or hangs on a wall.
-        size_cm: Width, depth and height when it faces north.
-        colors: Colours it comes in.
-        is_solid: Whether nothing can be seen through its bounding box.
-        top_cm: Height of the top that small things stand on; None where none do.
+        place: Whether it stands on the floor, stands on top of furniture, or hangs on a wall.
+        size_cm: Width, depth, and height when it faces north.
+        colors: Colors it comes in.
+        is_solid: Whether its bounding box is opaque.
+        top_cm: Height of the top that small things stand on; None if nothing stands on it.
         middle_cm: Height of its middle if it hangs on a wall.
-        is_backed: Whether it only ever stands with its back to a wall, so that its back is not drawn.
+        is_backed: Whether it always stands with its back to a wall, so that its back is not drawn.
     """
 
     place: Place
@@ -48,7 +48,7 @@ KINDS: Mapping[str, ObjectKind] = {
     name: ObjectKind(**{**kind, "size_cm": tuple(kind["size_cm"]), "colors": tuple(kind["colors"])})
     for name, kind in data_table(__file__, "furniture.toml").items()
 }
-"""Every kind by its name."""
+"""All kinds, by name."""
 
 
 @lru_cache(maxsize=1024)
@@ -58,7 +58,7 @@ def words_of(kind: str) -> str:
 
 
 LATTICE_CM = 25
-"""Distance of neighbouring places to stand. Source: the step length of VAGEN, Table 11."""
+"""Distance between neighboring places to stand. Source: the step length of VAGEN, Table 11."""
 
 WALL_HEIGHT_CM = 250
 DOOR_HEIGHT_CM = 205
@@ -68,7 +68,7 @@ Cell = tuple[int, int]
 """A place to stand: (x, y) in lattice steps."""
 
 QUARTERS: tuple[Cell, Cell, Cell, Cell] = ((0, 1), (1, 0), (0, -1), (-1, 0))
-"""Unit steps (x, y) to the north, east, south and west: the direction of each turn."""
+"""Unit steps (x, y) to the north, east, south, and west, indexed by turn."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +76,8 @@ class Room:
     """A rectangle between four walls.
 
     Attributes:
-        kind: What the room is for, e.g. `"kitchen"`.
-        west: x of the west wall, in lattice steps; so `south`, `east`, `north`.
+        kind: Purpose of the room, e.g. `"kitchen"`.
+        west: x of the west wall, in lattice steps; the other walls use the same unit.
         south: y of the south wall.
         east: x of the east wall.
         north: y of the north wall.
@@ -95,7 +95,7 @@ class Room:
 
     @property
     def walls(self) -> tuple[tuple[bool, int, int, int], ...]:
-        """Whether a wall is upright, the line it lies on, and where it begins and ends: west, east, south, north."""
+        """(is_upright, line, start, end) of the west, east, south, and north walls."""
         return (
             (True, self.west, self.south, self.north),
             (True, self.east, self.south, self.north),
@@ -104,7 +104,7 @@ class Room:
         )
 
     def holds(self, cell: Cell) -> bool:
-        """Returns whether a place to stand lies between the walls, not on them."""
+        """Returns whether a place to stand lies strictly between the walls."""
         return self.west < cell[0] < self.east and self.south < cell[1] < self.north
 
 
@@ -113,10 +113,11 @@ class Door:
     """A doorway, always open, in a wall between two rooms.
 
     Attributes:
-        is_upright: Whether the wall runs north-south (then `line` is an x) or east-west (then it is a y).
-        line: Where the wall is, in lattice steps.
-        low: Where along the wall the opening begins, in lattice steps.
-        high: Where it ends.
+        is_upright: Whether the wall runs north-south, so that `line` is an x, or east-west, so that it is a
+            y.
+        line: Position of the wall, in lattice steps.
+        low: Start of the opening along the wall, in lattice steps.
+        high: End of the opening.
     """
 
     is_upright: bool
@@ -134,7 +135,7 @@ class Thing:
         x_cm: East coordinate of its middle.
         y_cm: North coordinate of its middle.
         z_cm: Height of its lowest point.
-        turn: Where it faces: 0 north, 1 east, 2 south, 3 west.
+        turn: Direction it faces: 0 north, 1 east, 2 south, 3 west.
         color: A key of `palette.COLORS`.
     """
 
@@ -148,13 +149,13 @@ class Thing:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Home:
-    """Rooms, doors and things; homes of equal content are equal.
+    """Rooms, doors, and things; homes with equal content compare equal.
 
     Attributes:
-        rooms: The rooms; those that touch share a wall line.
+        rooms: The rooms; adjacent rooms share a wall line.
         doors: The doorways.
-        things: What stands and hangs in the rooms.
-        key: Digest of the content, equal for equal homes in every process; made, not given.
+        things: Everything that stands or hangs in the rooms.
+        key: Digest of the content, computed on construction; equal for equal homes in every process.
     """
 
     rooms: tuple[Room, ...]
@@ -163,12 +164,13 @@ class Home:
     key: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        # Keys stay as they were first written, whatever the field is called now
+        # Keys must not change, although the field has been renamed since
         things = repr(self.things).replace("color=", "colour=")
         content = plan_bytes(self.rooms, self.doors) + b"|" + things.encode()
         object.__setattr__(self, "key", hashlib.blake2b(content, digest_size=16).digest())
 
-    # A home is looked up several times a step; hashing and comparing fifty things each time would be felt
+    # A home is looked up several times per step; hashing and comparing fifty things each time would be too
+    # slow
     def __hash__(self) -> int:
         return hash(self.key)
 
@@ -176,11 +178,11 @@ class Home:
         return self is other or (isinstance(other, Home) and self.key == other.key)
 
     def room_of(self, cell: Cell) -> int | None:
-        """Returns the number of the room a place lies in, or None between rooms."""
+        """Returns the index of the room a place lies in, or None between rooms."""
         return next((index for index, room in enumerate(self.rooms) if room.holds(cell)), None)
 
     def room_of_thing(self, thing: Thing) -> int | None:
-        """Returns the number of the room a thing stands or hangs in."""
+        """Returns the index of the room a thing stands or hangs in."""
         for index, room in enumerate(self.rooms):
             inside_x = room.west * LATTICE_CM <= thing.x_cm <= room.east * LATTICE_CM
             if inside_x and room.south * LATTICE_CM <= thing.y_cm <= room.north * LATTICE_CM:
@@ -189,7 +191,7 @@ class Home:
 
 
 def plan_bytes(rooms: tuple[Room, ...], doors: tuple[Door, ...]) -> bytes:
-    """Returns canonical bytes of a floor plan; it decides which split its homes belong to."""
+    """Returns canonical bytes of a floor plan, which decide the split of its homes."""
     return repr((rooms, doors)).encode()
 
 
@@ -197,7 +199,7 @@ _INSET_CM = WALL_THICKNESS_CM // 2
 
 
 class Rectangle(NamedTuple):
-    """A level rectangle, in centimetres or lattice steps."""
+    """An axis-aligned rectangle on the floor, in centimeters or lattice steps."""
 
     west: int
     south: int
@@ -206,7 +208,7 @@ class Rectangle(NamedTuple):
 
     @property
     def area(self) -> int:
-        """Its area in the square of the unit."""
+        """Area in squared units."""
         return (self.east - self.west) * (self.north - self.south)
 
     def meets(self, other: Rectangle, gap: int = 0) -> bool:
@@ -221,23 +223,23 @@ class Rectangle(NamedTuple):
 
 
 def sides_of(room: Room) -> Rectangle:
-    """Returns where a room's walls are, in lattice steps."""
+    """Returns the positions of a room's walls, in lattice steps."""
     return Rectangle(room.west, room.south, room.east, room.north)
 
 
 def inner_cm(room: Room) -> Rectangle:
-    """Returns the floor between a room's walls."""
+    """Returns the floor between a room's walls, in centimeters."""
     west, south, east, north = (side * LATTICE_CM for side in sides_of(room))
     return Rectangle(west + _INSET_CM, south + _INSET_CM, east - _INSET_CM, north - _INSET_CM)
 
 
 def floor_under(thing: Thing) -> Rectangle:
-    """Returns the floor a thing covers."""
+    """Returns the floor area a thing covers."""
     return footprint_of(thing.kind, thing.x_cm, thing.y_cm, thing.turn)
 
 
 def footprint_of(kind: str, x_cm: int, y_cm: int, turn: int) -> Rectangle:
-    """Returns the floor that a thing of a kind would cover."""
+    """Returns the floor area that a thing of a kind would cover."""
     width, depth, _ = KINDS[kind].size_cm
     if turn % 2 == 1:
         width, depth = depth, width
@@ -245,7 +247,7 @@ def footprint_of(kind: str, x_cm: int, y_cm: int, turn: int) -> Rectangle:
 
 
 def relative_to(thing: Thing, right_cm: int, ahead_cm: int) -> tuple[int, int]:
-    """Returns the place to the right of and before a thing's middle, as the thing sees it."""
+    """Returns the position at an offset to the right and ahead of a thing's middle, from the thing's perspective."""
     (ahead_x, ahead_y), (right_x, right_y) = QUARTERS[thing.turn], QUARTERS[(thing.turn + 1) % 4]
     return (
         thing.x_cm + right_cm * right_x + ahead_cm * ahead_x,
@@ -254,7 +256,7 @@ def relative_to(thing: Thing, right_cm: int, ahead_cm: int) -> tuple[int, int]:
 
 
 def place_at_wall(inner: Rectangle, turn: int, along: int, off: int) -> tuple[int, int]:
-    """Returns the place at a distance from the wall that a turn faces away from."""
+    """Returns the position at a distance `off` from the wall behind a thing with this turn."""
     return (
         (along, inner.south + off),
         (inner.west + off, along),
@@ -264,7 +266,7 @@ def place_at_wall(inner: Rectangle, turn: int, along: int, off: int) -> tuple[in
 
 
 def floor_before(footprint: Rectangle, turn: int, depth: int) -> Rectangle:
-    """Returns the floor before the front of a thing."""
+    """Returns the floor in front of a thing."""
     west, south, east, north = footprint
     return (
         Rectangle(west, north, east, north + depth),
@@ -279,11 +281,11 @@ _WALL_M = WALL_THICKNESS_CM / 200 + 0.02
 
 
 class Sector(NamedTuple):
-    """Directions on the floor, in radians anticlockwise from east.
+    """A range of directions on the floor, in radians counterclockwise from east.
 
     Attributes:
-        middle: The direction in its middle.
-        half: How far it reaches to either side; pi for all around.
+        middle: The central direction.
+        half: Half the width of the range; pi for all directions.
     """
 
     middle: float
@@ -292,21 +294,21 @@ class Sector(NamedTuple):
 
 @lru_cache(maxsize=8192)
 def rooms_in_view(home: Home, x_m: float, y_m: float, heading_degrees: float, width_degrees: float) -> tuple[int, ...]:
-    """Returns the numbers of the rooms that may be in an image: those one looks into through doorways.
+    """Returns the indices of the rooms that may be visible, directly or through doorways.
 
-    A safe estimate that lets the renderer leave out the other rooms: a room may be counted although it is hidden, but
-    none is missed. It is computed on the floor, where a doorway spans an angle, and what one sees through several of
-    them is where their angles overlap.
+    A conservative estimate that lets the renderer omit the other rooms: it may include a hidden room but
+    never misses a visible one. It is computed on the floor, where a doorway spans an angle, and the view
+    through several doorways is the intersection of their angles.
 
     Args:
         home: The home.
         x_m: East coordinate of the eye.
         y_m: North coordinate of the eye.
-        heading_degrees: Where it looks, clockwise from north.
-        width_degrees: How wide the picture is on the floor; 360 for all around.
+        heading_degrees: Viewing direction, clockwise from north.
+        width_degrees: Width of the view on the floor; 360 for all directions.
 
     Returns:
-        Room numbers in order; all rooms if the eye is in none, as in a doorway.
+        Room indices in order; all rooms if the eye is outside every room, as in a doorway.
     """
     here = next((index for index, room in enumerate(home.rooms) if _is_inside(room, x_m, y_m)), None)
     if here is None:
@@ -330,7 +332,7 @@ def _is_inside(room: Room, x_m: float, y_m: float) -> bool:
 
 
 def _look_on(home: Home, eye: tuple[float, float], path: tuple[int, ...], sector: Sector, seen: set[int]) -> None:
-    """Adds the rooms seen through the doors of the last room of a path, and through theirs."""
+    """Adds the rooms visible through the doors of the last room of a path, recursively."""
     for door in home.doors:
         if not has_door(home.rooms[path[-1]], door):
             continue
@@ -342,11 +344,11 @@ def _look_on(home: Home, eye: tuple[float, float], path: tuple[int, ...], sector
 
 
 def _through(eye: tuple[float, float], door: Door, sector: Sector) -> Sector | None:
-    """Returns what of a sector passes a door, or None if nothing does."""
+    """Returns the part of a sector that passes a door, or None."""
     line, low, high = door.line * _METRE, door.low * _METRE, door.high * _METRE
     ends = ((line, low), (line, high)) if door.is_upright else ((low, line), (high, line))
     first, last = sorted(_wrapped(math.atan2(y - eye[1], x - eye[0]) - sector.middle) for x, y in ends)
-    if last - first > math.pi:  # the door is behind: it spans from `last` on, past the back, to `first`
+    if last - first > math.pi:  # the door is behind the eye: it spans from `last` through the back to `first`
         if sector.half >= math.pi:
             first, last = last, first + 2 * math.pi
         elif last < sector.half:
@@ -361,5 +363,5 @@ def _through(eye: tuple[float, float], door: Door, sector: Sector) -> Sector | N
 
 
 def _wrapped(angle: float) -> float:
-    """Returns an angle within minus pi and pi."""
+    """Returns an angle wrapped to [-pi, pi]."""
     return math.remainder(angle, 2 * math.pi)

@@ -1,6 +1,6 @@
 """Random homes: a floor plan cut into rooms with doors, and furniture that leaves every room reachable.
 
-A plan alone decides the split of its homes, so no floor plan of an evaluation was ever trained on.
+The plan alone decides the split of its homes, so evaluations use no floor plan of training.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from vlm_envs.errors import GenerationError
 from vlm_envs.splits import split_of
 
 ROOM_KINDS = ("living_room", "kitchen", "bedroom", "study", "bathroom")
-"""What rooms are for; the smallest room is the bathroom, if there is one."""
+"""Purposes of rooms; if there is a bathroom, it is the smallest room."""
 
 NUM_PLAN_TRIES = 500
 _NUM_ROOMS = (2, 3, 4)
@@ -52,10 +52,10 @@ def draw_plan(rng: Generator, split: str) -> tuple[tuple[Room, ...], tuple[Door,
         split: `"train"`, `"val"` or `"test"`; the plan's content belongs to it.
 
     Returns:
-        Two to four rooms of different kinds, every one of which can be reached from every other.
+        Two to four rooms with different purposes, all connected by doors.
 
     Raises:
-        GenerationError: If no plan of the split was found within `NUM_PLAN_TRIES`.
+        GenerationError: If `NUM_PLAN_TRIES` attempts produced no plan of the split.
     """
     for _ in range(NUM_PLAN_TRIES):
         rectangles = _cut(rng, int(rng.choice(_NUM_ROOMS)))
@@ -63,11 +63,11 @@ def draw_plan(rng: Generator, split: str) -> tuple[tuple[Room, ...], tuple[Door,
         rooms = _named(rng, rectangles)
         if split_of(plan_bytes(rooms, doors)) == split:
             return rooms, doors
-    raise GenerationError(f"No floor plan of split {split!r} was found in {NUM_PLAN_TRIES} tries; try another seed.")
+    raise GenerationError(f"No floor plan of split {split!r} in {NUM_PLAN_TRIES} attempts; try another seed.")
 
 
 def _cut(rng: Generator, num_rooms: int) -> list[Rectangle]:
-    """Returns rectangles that fill one: two side by side, of which each may be cut once across."""
+    """Returns two rectangles side by side, each of which may be cut once across."""
     widths = rng.integers(_MIN_SIDE, _MAX_SIDE, size=2).tolist()
     is_tall = num_rooms > 2
     depth = (
@@ -81,7 +81,7 @@ def _cut(rng: Generator, num_rooms: int) -> list[Rectangle]:
     rectangles = []
     for index, column in enumerate(columns):
         if index not in to_cut:
-            # The room that is not cut need not be as deep as two: it ends where a random depth does
+            # An uncut room has its own depth, so that it is not as deep as two rooms
             rectangles.append(column._replace(north=min(depth, int(rng.integers(_MIN_SIDE + 3, _MAX_SIDE + 2)))))
             continue
         middle = int(rng.integers(_MIN_SIDE, depth - _MIN_SIDE + 1))
@@ -90,7 +90,7 @@ def _cut(rng: Generator, num_rooms: int) -> list[Rectangle]:
 
 
 def _doors(rng: Generator, rectangles: list[Rectangle]) -> tuple[Door, ...]:
-    """Returns a door in every shared wall that is long enough for one; such walls connect all rooms."""
+    """Returns a door in every shared wall that is long enough; such walls connect all rooms."""
     doors = []
     for index, one in enumerate(rectangles):
         for other in rectangles[index + 1 :]:
@@ -108,7 +108,7 @@ def _doors(rng: Generator, rectangles: list[Rectangle]) -> tuple[Door, ...]:
 
 
 def _named(rng: Generator, rectangles: list[Rectangle]) -> tuple[Room, ...]:
-    """Returns the rectangles as rooms with a use, paint and floor each."""
+    """Turns rectangles into rooms with a purpose, a paint, and a floor."""
     kinds = [ROOM_KINDS[index] for index in rng.permutation(len(ROOM_KINDS))[: len(rectangles)]]
     smallest = min(range(len(rectangles)), key=lambda index: rectangles[index].area)
     if "bathroom" in kinds:
@@ -128,9 +128,9 @@ class Companion:
 
     Attributes:
         kind: Its kind.
-        right_cm: How far to the right of the other's middle, seen by the other.
-        ahead_cm: How far before it.
-        turn: Its turn relative to the other's.
+        right_cm: Distance to the right of the other thing's middle, from that thing's perspective.
+        ahead_cm: Distance ahead of the other thing's middle.
+        turn: Turn relative to the other thing.
     """
 
     kind: str
@@ -144,19 +144,19 @@ _ROOMS = data_table(__file__, "rooms.toml")
 COMPANIONS: Mapping[str, tuple[Companion, ...]] = {
     kind: tuple(Companion(**companion) for companion in companions) for kind, companions in _ROOMS["companions"].items()
 }
-"""What belongs to a piece of furniture and stands with it where there is room."""
+"""Companions of each kind of furniture, placed with it where there is space."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Furnishing:
-    """What a kind of room holds; each entry is tried in order and left out where it does not fit.
+    """Contents of a kind of room. Entries are tried in order and omitted if they do not fit.
 
     Attributes:
-        along_walls: Kinds with their backs to a wall.
-        in_middle: Kinds away from the walls.
+        along_walls: Kinds that stand with their backs to a wall.
+        in_middle: Kinds that stand away from the walls.
         in_corners: Small kinds that stand anywhere along a wall.
-        on_tops: Kinds for the tops of furniture.
-        on_walls: Kinds that hang.
+        on_tops: Kinds that stand on furniture.
+        on_walls: Kinds that hang on walls.
     """
 
     along_walls: Sequence[str]
@@ -167,24 +167,24 @@ class Furnishing:
 
 
 FURNISHINGS: Mapping[str, Furnishing] = {room: Furnishing(**kinds) for room, kinds in _ROOMS["furnishings"].items()}
-"""What each kind of room holds."""
+"""Contents of each kind of room."""
 
 UNIQUE: Collection[str] = _ROOMS["unique"]
-"""Kinds of which a home has at most one."""
+"""Kinds that occur at most once per home."""
 
 NUM_FURNISHING_TRIES = 50
 _NUM_PLACES = 16
 _WALL_GAP_CM = 2
 _GAP_CM = 6
 _MIDDLE_CM = 90
-"""How far from every wall the middle of the room begins."""
+"""Distance of the middle of a room from its walls."""
 _PASSAGE_CM = 60
-"""Free floor kept before the front of what stands at a wall, and on both sides of a door."""
+"""Depth of the floor kept free in front of furniture at a wall, and on both sides of a door."""
 
 
 @dataclass
 class _Furnisher:
-    """Things placed so far, and the floor they need; only things of some kinds are."""
+    """Places things of the given kinds, and keeps track of the floor they occupy and need."""
 
     rng: Generator
     rooms: tuple[Room, ...]
@@ -195,21 +195,21 @@ class _Furnisher:
     wall_taken: list[Rectangle] = field(default_factory=list)
 
     def color(self, kind: str) -> str:
-        """Returns a colour, preferably one that no other thing of the kind has."""
+        """Returns a color, preferably one that no other thing of the kind has."""
         used = {thing.color for thing in self.things if thing.kind == kind}
         colors = [color for color in KINDS[kind].colors if color not in used] or KINDS[kind].colors
         return pick(self.rng, colors)
 
     def thing(self, kind: str, place: tuple[int, int], turn: int, z_cm: int = 0) -> Thing:
-        """Returns a thing in a place, in a color of its own."""
+        """Returns a new thing at a position."""
         return Thing(kind=kind, x_cm=place[0], y_cm=place[1], z_cm=z_cm, turn=turn, color=self.color(kind))
 
     def has(self, kind: str) -> bool:
-        """Returns whether there is a thing of a kind."""
+        """Returns whether there is a thing of this kind."""
         return any(thing.kind == kind for thing in self.things)
 
     def fits(self, footprint: Rectangle, room: Room) -> bool:
-        """Returns whether floor is free: within the walls, apart from things, off the ways kept free."""
+        """Returns whether an area is inside the walls, clear of things, and off the passages."""
         if not footprint.is_within(inner_cm(room)):
             return False
         if any(footprint.meets(other, _GAP_CM) for other in self.taken):
@@ -217,14 +217,14 @@ class _Furnisher:
         return not any(footprint.meets(other) for other in self.kept_free)
 
     def stand(self, thing: Thing, passage: Rectangle | None = None) -> None:
-        """Places a thing on the floor, and keeps a passage to it free."""
+        """Adds a thing on the floor, and reserves a passage to it."""
         self.things.append(thing)
         self.taken.append(floor_under(thing))
         if passage is not None:
             self.kept_free.append(passage)
 
     def along_wall(self, room: Room, kind: str) -> None:
-        """Stands a thing with its back to a random wall, its front accessible, its companions before it."""
+        """Places a thing with its back to a random wall, its front accessible, along with its companions."""
         inner = inner_cm(room)
         width, depth, _ = KINDS[kind].size_cm
         for _ in range(_NUM_PLACES):
@@ -246,7 +246,7 @@ class _Furnisher:
                 return
 
     def in_middle(self, room: Room, kind: str) -> None:
-        """Stands a thing away from the walls, with its companions."""
+        """Places a thing away from the walls, along with its companions."""
         inner = inner_cm(room)
         for _ in range(_NUM_PLACES):
             turn = int(self.rng.integers(4))
@@ -254,19 +254,19 @@ class _Furnisher:
             y = self._between(inner.south + _MIDDLE_CM, inner.north - _MIDDLE_CM)
             if self.fits(footprint_of(kind, x, y, turn), room):
                 thing = self.thing(kind, (x, y), turn)
-                for each in (thing, *self._companions(thing, room)):
-                    self.stand(each)
+                for item in (thing, *self._companions(thing, room)):
+                    self.stand(item)
                 return
 
     def _between(self, low: int, high: int) -> int:
-        """Returns a random number from `low` to below `high`, or `low` if there is none."""
+        """Returns a random number in [low, high), or `low` if that range is empty."""
         return int(self.rng.integers(low, max(high, low + 1)))
 
     def _companions(self, thing: Thing, room: Room) -> list[Thing]:
-        """Returns the companions of a thing that have room; they may reach under it."""
+        """Returns the companions that fit next to a thing; they may reach under it."""
         placed = []
         colors: dict[str, str] = {}
-        for companion in (each for each in COMPANIONS.get(thing.kind, ()) if each.kind in self.kinds):
+        for companion in (companion for companion in COMPANIONS.get(thing.kind, ()) if companion.kind in self.kinds):
             x, y = relative_to(thing, companion.right_cm, companion.ahead_cm)
             turn = (thing.turn + companion.turn) % 4
             if self.fits(footprint_of(companion.kind, x, y, turn), room):
@@ -275,13 +275,13 @@ class _Furnisher:
         return placed
 
     def on_tops(self, kinds: Iterable[str], supports: Sequence[Thing]) -> None:
-        """Puts small things on furniture, apart from each other."""
+        """Places small things on furniture, apart from each other."""
         taken: list[Rectangle] = []
         for kind in kinds:
             if kind == "Television":
-                places = [each for each in supports if each.kind == "TVStand"]
+                places = [support for support in supports if support.kind == "TVStand"]
             else:
-                places = [each for each in supports if each.kind != "TVStand"]
+                places = [support for support in supports if support.kind != "TVStand"]
             for _ in range(_NUM_PLACES if places else 0):
                 support = pick(self.rng, places)
                 if self._put_on(kind, support, taken):
@@ -305,7 +305,7 @@ class _Furnisher:
         return True
 
     def on_wall(self, room: Room, kind: str) -> None:
-        """Hangs a thing where neither a door nor tall furniture is."""
+        """Hangs a thing on a free stretch of wall, clear of doors and tall furniture."""
         inner = inner_cm(room)
         width, depth, height = KINDS[kind].size_cm
         bottom = KINDS[kind].middle_cm - height // 2
@@ -334,7 +334,7 @@ class _Furnisher:
         )
 
     def _is_outer_wall(self, room: Room, turn: int) -> bool:
-        """Returns whether nothing but the outside is behind the wall that a turn faces away from."""
+        """Returns whether the wall behind a thing with this turn borders no other room."""
         behind = floor_before(sides_of(room), (turn + 2) % 4, 1)
         return not any(behind.meets(sides_of(other)) for other in self.rooms if other is not room)
 
@@ -345,16 +345,16 @@ def furnish(
     doors: tuple[Door, ...],
     kinds: Collection[str] | None = None,
 ) -> Home:
-    """Returns a home of a floor plan with random furniture that leaves a way into every room.
+    """Furnishes a floor plan at random, keeping every room reachable.
 
     Args:
         rng: The only source of randomness.
         rooms: The rooms.
-        doors: Their doors; the floor before them stays free.
-        kinds: What the home may hold; None for all there is.
+        doors: Their doors; the floor in front of them stays free.
+        kinds: Kinds the home may contain; None for all.
 
     Raises:
-        GenerationError: If the furniture shut off a room in each of `NUM_FURNISHING_TRIES` homes.
+        GenerationError: If furniture blocked a room in each of `NUM_FURNISHING_TRIES` attempts.
     """
     for _ in range(NUM_FURNISHING_TRIES):
         furnisher = _Furnisher(rng, rooms, KINDS if kinds is None else kinds)
@@ -366,7 +366,7 @@ def furnish(
         home = Home(rooms=rooms, doors=doors, things=tuple(furnisher.things))
         if are_rooms_connected(home):
             return home
-    raise GenerationError(f"Furniture shut off a room in each of {NUM_FURNISHING_TRIES} homes; try another seed.")
+    raise GenerationError(f"Furniture blocked a room in {NUM_FURNISHING_TRIES} attempts; try another seed.")
 
 
 def _furnish_room(furnisher: _Furnisher, room: Room) -> None:

@@ -1,4 +1,4 @@
-"""Where one can stand and step in a home, and what one sees from there."""
+"""Walkable places of a home, moves between them, and what is visible from them."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from vlm_envs.content.homes.home import (
 )
 
 BODY_RADIUS_CM = 20
-"""Half the side of the square the agent takes up on the floor."""
+"""Half the side of the square that the agent occupies on the floor."""
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class FreeSpace:
-    """The places to stand in one home, numbered row by row, and the steps between them.
+    """The places to stand in a home, numbered row by row, and the moves between them.
 
     Attributes:
         width: Places per row.
-        height: Rows.
-        is_free: Whether one can stand on each place.
-        num_steps: Lattice steps of one move.
-        can_step: For each direction of `QUARTERS`, whether a move from each place is free all the way.
+        height: Number of rows.
+        is_free: Whether the agent can stand on each place.
+        num_steps: Lattice steps per move.
+        can_step: For each direction of `QUARTERS`, whether the whole move from each place is free.
     """
 
     width: int
@@ -47,33 +47,33 @@ class FreeSpace:
     can_step: tuple[tuple[bool, ...], ...]
 
     def index(self, cell: Cell) -> int:
-        """Returns a place's number; places outside the home have none (-1)."""
+        """Returns a place's index, or -1 outside the home."""
         x, y = cell
         return y * self.width + x if 0 <= x < self.width and 0 <= y < self.height else -1
 
     def cell(self, index: int) -> Cell:
-        """Returns the place of a number."""
+        """Returns the place with an index."""
         return index % self.width, index // self.width
 
     def is_free_at(self, cell: Cell) -> bool:
-        """Returns whether one can stand on a place."""
+        """Returns whether the agent can stand on a place."""
         index = self.index(cell)
         return index >= 0 and self.is_free[index]
 
     def offset(self, direction: int, num_steps: int) -> int:
-        """Returns what a move adds to a place's number."""
+        """Returns the change of a place's index by a move."""
         x, y = QUARTERS[direction]
         return (y * self.width + x) * num_steps
 
 
 @lru_cache(maxsize=512)
 def free_space(home: Home, num_steps: int = 1, with_furniture: bool = True) -> FreeSpace:
-    """Returns where one can walk in a home.
+    """Returns the walkable space of a home.
 
     Args:
         home: The home.
-        num_steps: Lattice steps of one move; every place passed must be free.
-        with_furniture: Whether furniture stands in the way; walls always do.
+        num_steps: Lattice steps per move; every place on the way must be free.
+        with_furniture: Whether furniture blocks the way; walls always do.
     """
     free = _between_walls(home)
     if with_furniture:
@@ -93,7 +93,7 @@ def free_space(home: Home, num_steps: int = 1, with_furniture: bool = True) -> F
 
 
 def are_rooms_connected(home: Home) -> bool:
-    """Returns whether one can walk between all rooms of a home: whether its largest free area reaches into each."""
+    """Returns whether all rooms are connected on foot: whether the largest free area reaches into each."""
     space = free_space(home)
     unseen = {index for index, is_free in enumerate(space.is_free) if is_free}
     largest: set[int] = set()
@@ -129,7 +129,7 @@ def _between_walls(home: Home) -> NDArray[np.bool_]:
 
 
 def _block(free: NDArray[np.bool_], footprint: tuple[int, int, int, int]) -> None:
-    """Blocks the places from which the agent's body would reach into a footprint."""
+    """Blocks the places where the agent's body would overlap a footprint."""
     west, south, east, north = footprint
     reach = BODY_RADIUS_CM
     first_x, last_x = (west - reach) // LATTICE_CM + 1, -((-east - reach) // LATTICE_CM) - 1
@@ -139,12 +139,12 @@ def _block(free: NDArray[np.bool_], footprint: tuple[int, int, int, int]) -> Non
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """A home's things and whatever blocks the view, as arrays.
+    """A home's things and opaque boxes as arrays.
 
     Attributes:
         middles_m: float64[N, 3], the middle of each thing.
-        blockers_m: float64[2, M, 3], lowest and highest corner of each upright box one cannot see through.
-        blocker_things: int64[M], the thing each box is, or -1 for a wall.
+        blockers_m: float64[2, M, 3], lowest and highest corner of each opaque axis-aligned box.
+        blocker_things: int64[M], the index of the thing each box belongs to, or -1 for a wall.
     """
 
     middles_m: Floats
@@ -154,7 +154,7 @@ class Geometry:
 
 @lru_cache(maxsize=512)
 def geometry(home: Home) -> Geometry:
-    """Returns a home's things and walls as arrays: walls without their doorways, and solid furniture."""
+    """Returns a home's geometry; its blockers are walls, without their doorways, and solid furniture."""
     middles = [(thing.x_cm, thing.y_cm, thing.z_cm + KINDS[thing.kind].size_cm[2] / 2) for thing in home.things]
     boxes, owners = _walls_cm(home), [-1] * len(_walls_cm(home))
     for index, thing in enumerate(home.things):
@@ -174,7 +174,7 @@ Box = tuple[tuple[int, int, int], tuple[int, int, int]]
 
 
 def _walls_cm(home: Home) -> list[Box]:
-    """Returns the walls as boxes, each wall once per room it bounds."""
+    """Returns the walls as boxes, one for each room that a wall bounds."""
     boxes = []
     for room in home.rooms:
         for is_upright, line, low, high in room.walls:
@@ -184,7 +184,7 @@ def _walls_cm(home: Home) -> list[Box]:
 
 
 def _closed_parts(doors: tuple[Door, ...], is_upright: bool, line: int, low: int, high: int) -> list[tuple[int, int]]:
-    """Returns the stretches of a wall between its doors."""
+    """Returns the segments of a wall between its doors."""
     gaps = sorted((door.low, door.high) for door in doors if door.is_upright == is_upright and door.line == line)
     parts, start = [], low
     for gap_low, gap_high in gaps:
@@ -210,13 +210,13 @@ TILT_DEGREES = 30
 
 
 class Pose(NamedTuple):
-    """Where the agent stands and looks; whole numbers, so poses are exact.
+    """The agent's position and viewing direction, as exact integers.
 
     Attributes:
         x: East coordinate in lattice steps.
         y: North coordinate in lattice steps.
         heading: Quarter turns clockwise from north, 0 to 3.
-        tilt: Steps of 30 degrees upwards, -2 to 2.
+        tilt: Upward tilt in steps of 30 degrees, -2 to 2.
     """
 
     x: int
@@ -226,16 +226,16 @@ class Pose(NamedTuple):
 
 
 def bearing(pose: Pose, x_m: float, y_m: float) -> tuple[float, float]:
-    """Returns how far a place lies ahead and to the right of the agent, in metres."""
+    """Returns a point's distance ahead of and to the right of the agent, in meters."""
     east, north = x_m - pose.x * LATTICE_CM / 100, y_m - pose.y * LATTICE_CM / 100
     ahead_x, ahead_y = QUARTERS[pose.heading]
     return east * ahead_x + north * ahead_y, east * ahead_y - north * ahead_x
 
 
 def direction_of(ahead: float, right: float) -> str:
-    """Returns the quarter a bearing lies in: within 45 degrees of ahead, left, right or back.
+    """Returns the direction of a bearing: within 45 degrees of ahead, left, right, or back.
 
-    Exactly diagonal counts as ahead or back; the agent's own place counts as ahead.
+    Exact diagonals count as ahead or back; the agent's own position counts as ahead.
     """
     if abs(right) <= abs(ahead):
         return "ahead" if ahead >= 0 else "back"
@@ -243,26 +243,26 @@ def direction_of(ahead: float, right: float) -> str:
 
 
 def seen_things(home: Home, pose: Pose, fov_degrees: float) -> tuple[int, ...]:
-    """Returns the numbers of the things whose middle is in the picture and not hidden, in no particular order.
+    """Returns the indices of the things whose middle is in the image and not hidden, in no particular order.
 
     Args:
         home: The home.
-        pose: Where the agent stands and looks.
-        fov_degrees: Horizontal, and vertical, field of view.
+        pose: The agent's pose.
+        fov_degrees: Horizontal and vertical field of view.
 
     Returns:
-        Indices into `home.things`. A thing may hide others, never itself; doors hide nothing.
+        Indices into `home.things`. A thing may hide others but never itself; doors hide nothing.
     """
     return tuple(_seen(home, pose, np.arange(len(home.things)), fov_degrees).tolist())
 
 
 def can_see(home: Home, pose: Pose, thing: int, fov_degrees: float) -> bool:
-    """Returns whether one thing is seen; as in `seen_things`."""
+    """Returns whether one thing is visible; see `seen_things`."""
     return _seen(home, pose, np.array([thing]), fov_degrees).size > 0
 
 
 def _seen(home: Home, pose: Pose, things: NDArray[np.int64], fov_degrees: float) -> NDArray[np.int64]:
-    """Returns which of some things are seen."""
+    """Returns the subset of things that are visible."""
     space = geometry(home)
     eye = np.array([pose.x * LATTICE_CM / 100, pose.y * LATTICE_CM / 100, EYE_HEIGHT_M])
     rays = space.middles_m[things] - eye
@@ -272,7 +272,7 @@ def _seen(home: Home, pose: Pose, things: NDArray[np.int64], fov_degrees: float)
 
 
 def _is_framed(rays: Floats, pose: Pose, fov_degrees: float) -> NDArray[np.bool_]:
-    """Returns which rays, float64[N, 3], end inside the picture."""
+    """Returns which rays, float64[N, 3], end inside the image."""
     ahead_x, ahead_y = QUARTERS[pose.heading]
     ahead = rays[:, 0] * ahead_x + rays[:, 1] * ahead_y
     right = rays[:, 0] * ahead_y - rays[:, 1] * ahead_x
@@ -285,9 +285,9 @@ def _is_framed(rays: Floats, pose: Pose, fov_degrees: float) -> NDArray[np.bool_
 
 
 def _is_hidden(space: Geometry, eye: Floats, rays: Floats, things: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Returns which rays pass through a blocker other than the thing they lead to.
+    """Returns which rays pass through a blocker other than their own thing.
 
-    A ray enters a box where it has entered all three of its slabs, and leaves it where it leaves the first.
+    Slab method: a ray is inside a box after it has entered all three slabs and before it leaves the first.
     """
     inverse = 1.0 / np.where(rays == 0.0, 1e-12, rays)  # level or straight rays graze two of the slabs
     to_low = (space.blockers_m[0][None] - eye) * inverse[:, None]

@@ -1,4 +1,4 @@
-"""Homes as plain data and back; what comes from outside is checked field by field."""
+"""Conversion of homes to and from plain data; external input is validated field by field."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_SIDE = 100
 _MAX_CM = MAX_SIDE * 25
 
 Allowed = int | Collection[str] | None
-"""What a field may be: a whole number up to a limit, a known name, or (None) true or false."""
+"""Allowed values of a field: an integer up to a limit, a name from a collection, or (None) a boolean."""
 
 _ROOM: Mapping[str, Allowed] = {
     "kind": ROOM_KINDS,
@@ -47,13 +47,13 @@ def home_data(home: Home) -> dict[str, Any]:
 
 
 def read_home(content: Any) -> Home:
-    """Returns the home that plain data describes, the inverse of `home_data`.
+    """Parses a home from plain data, the inverse of `home_data`.
 
     Args:
-        content: What a JSON text held; anything at all.
+        content: Any parsed JSON value.
 
     Raises:
-        LevelError: If it is not a home, or one too large.
+        LevelError: If it is not a home, or is too large.
     """
     if not isinstance(content, dict) or set(content) != {"rooms", "doors", "things"}:
         raise LevelError("A home needs exactly the keys 'rooms', 'doors' and 'things'.")
@@ -78,13 +78,13 @@ def read_home(content: Any) -> Home:
 
 
 def read_whole(value: Any, what: str, low: int, high: int) -> int:
-    """Returns a whole number within bounds.
+    """Returns an integer after checking its bounds.
 
     Raises:
-        LevelError: If it is none.
+        LevelError: If the value is not an integer from `low` to `high`.
     """
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise LevelError(f"{what} must be a whole number from {low} to {high}; got {_short(value)}.")
+        raise LevelError(f"{what} must be an integer from {low} to {high}; got {_short(value)}.")
     return value
 
 
@@ -94,7 +94,7 @@ def _read_items(content: Any, what: str, most: int, fields: Mapping[str, Allowed
         raise LevelError(f"'{what}s' must be a list of at most {most} lists; got {_short(content)}.")
     for item in content:
         if not isinstance(item, list) or len(item) != len(fields):
-            raise LevelError(f"A {what} is [{', '.join(fields)}]; got {_short(item)}.")
+            raise LevelError(f"A {what} must be a list [{', '.join(fields)}]; got {_short(item)}.")
     return [
         {name: _read(value, f"A {what}'s {name}", fields[name]) for name, value in zip(fields, item, strict=True)}
         for item in content
@@ -112,6 +112,6 @@ def _read(value: Any, what: str, allowed: Allowed) -> Any:
 
 
 def _short(value: Any) -> str:
-    """Returns a value as text that fits into a message."""
+    """Returns a value as text short enough for a message."""
     text = f"{value!r}" if not isinstance(value, int) or abs(value) < 10**12 else "a huge number"
     return text if len(text) <= 80 else text[:80] + "…"

@@ -1,6 +1,6 @@
-"""Named colors, and solids as colored triangles whose light is already in their colors.
+"""Named colors, and solids as colored triangles with lighting baked into their colors.
 
-Light is painted into the vertices once: the renderer then needs none, which is fast and the same everywhere.
+Baking the light into the vertices once makes rendering fast and identical everywhere.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from vlm_envs.content.data_tables import data_table
 _PALETTE = data_table(__file__, "palette.toml")
 
 COLORS: Mapping[str, RGB] = {name: hex_color(color) for name, color in _PALETTE["colors"].items()}
-"""Colors that a thing may have."""
+"""Colors of things."""
 
 WALLS: Mapping[str, RGB] = {name: hex_color(color) for name, color in _PALETTE["walls"].items()}
 """Wall paints."""
@@ -27,7 +27,7 @@ WALLS: Mapping[str, RGB] = {name: hex_color(color) for name, color in _PALETTE["
 FLOORS: Mapping[str, tuple[RGB, RGB]] = {
     name: (hex_color(light), hex_color(dark)) for name, (light, dark) in _PALETTE["floors"].items()
 }
-"""Floors: the two colors that their planks, tiles, or stripes alternate between."""
+"""Floors: the two colors of their planks, tiles, or stripes."""
 
 MATERIALS: Mapping[str, RGB] = {name: hex_color(color) for name, color in _PALETTE["materials"].items()}
 """Colors of parts of things and rooms."""
@@ -35,7 +35,7 @@ MATERIALS: Mapping[str, RGB] = {name: hex_color(color) for name, color in _PALET
 Floats = NDArray[np.float32]
 
 UNDERSIDE_FROM_M = 1.05
-"""Solids above this height are also looked at from below."""
+"""Solids above this height are also visible from below."""
 
 _AMBIENT, _SUN = 0.80, np.array([0.11, -0.06, 0.17], dtype=np.float32)
 """Six directions get six shades, so every edge of a box shows."""
@@ -47,7 +47,7 @@ class Mesh:
 
     Attributes:
         vertices: float32[V, 3], meters.
-        colors: float32[V, 3], sRGB 0 to 255 before light.
+        colors: float32[V, 3], sRGB 0 to 255 before lighting.
         normals: float32[V, 3], unit vectors.
         triangles: uint16[T, 3], vertex numbers, counter-clockwise from outside.
     """
@@ -58,12 +58,12 @@ class Mesh:
     triangles: NDArray[np.uint16]
 
     def turned(self, turn: int) -> Mesh:
-        """Returns the mesh rotated by quarter turns clockwise, seen from above."""
+        """Returns the mesh rotated clockwise by quarter turns, seen from above."""
         cosine, sine = ((1, 0), (0, 1), (-1, 0), (0, -1))[turn % 4]
         return self._rotated([[cosine, -sine, 0], [sine, cosine, 0], [0, 0, 1]])
 
     def tipped(self) -> Mesh:
-        """Returns the mesh tipped over, so that its top shows to the front (+y)."""
+        """Returns the mesh tipped over, so that its top faces the front (+y)."""
         return self._rotated([[1, 0, 0], [0, 0, -1], [0, 1, 0]])
 
     def _rotated(self, matrix: list[list[int]]) -> Mesh:
@@ -71,22 +71,22 @@ class Mesh:
         return replace(self, vertices=self.vertices @ rotation, normals=self.normals @ rotation)
 
     def moved(self, x: float, y: float, z: float) -> Mesh:
-        """Returns the mesh moved by meters."""
+        """Returns the mesh translated, in meters."""
         return replace(self, vertices=self.vertices + np.array([x, y, z], dtype=np.float32))
 
     def without_back(self) -> Mesh:
-        """Returns the mesh without the triangles that show straight to the back (-y)."""
+        """Returns the mesh without the triangles that face straight back (-y)."""
         shows_back = self.normals[self.triangles[:, 0], 1] < -0.99
         return replace(self, triangles=self.triangles[~shows_back])
 
     def lit_colors(self) -> NDArray[np.uint8]:
-        """Returns uint8[V, 3], the colors with the light in them."""
+        """Returns the colors with lighting, uint8[V, 3]."""
         light = _AMBIENT + self.normals @ _SUN
         return np.clip(np.rint(self.colors * light[:, None]), 0, 255).astype(np.uint8)
 
 
 def joined(meshes: Iterable[Mesh]) -> Mesh:
-    """Returns several meshes, at least one, as one."""
+    """Merges one or more meshes."""
     parts = list(meshes)
     starts = np.cumsum([0, *(len(part.vertices) for part in parts[:-1])])
     return Mesh(
@@ -98,17 +98,17 @@ def joined(meshes: Iterable[Mesh]) -> Mesh:
 
 
 def quad(corners: ArrayLike, color: RGB, normal: ArrayLike) -> Mesh:
-    """Returns a flat four-cornered face.
+    """Returns a flat face with four corners.
 
     Args:
-        corners: Four (x, y, z), meters, counter-clockwise seen from the side it shows.
+        corners: Four (x, y, z), meters, counterclockwise seen from the visible side.
         color: Its color.
-        normal: Unit vector towards the side it shows.
+        normal: Unit vector towards the visible side.
     """
     return _mesh(np.array(corners), np.array([normal] * 4), np.array([[0, 1, 2], [0, 2, 3]]), color)
 
 
-# Corners of the unit cube's faces, counter-clockwise from outside; the bottom is last.
+# Corners of the unit cube's faces, counterclockwise from outside; the bottom is last.
 _CORNERS = np.array(
     [
         [(-1, -1, 1), (1, -1, 1), (1, 1, 1), (-1, 1, 1)],
@@ -120,11 +120,11 @@ _CORNERS = np.array(
     ],
     dtype=np.float32,
 )
-_NORMALS = _CORNERS.mean(axis=1)  # The middle of a face lies in its outward direction.
+_NORMALS = _CORNERS.mean(axis=1)  # the center of a face points outward
 
 
 def box(middle: tuple[float, float], size: tuple[float, float], low: float, high: float, color: RGB) -> Mesh:
-    """Returns an upright box.
+    """Returns an axis-aligned box.
 
     Args:
         middle: (x, y) of its middle, meters.
@@ -150,17 +150,17 @@ def column(
     top_color: RGB | None = None,
     num_sides: int = 10,
 ) -> Mesh:
-    """Returns a cylinder, or a cone, or what lies between.
+    """Returns a cylinder, cone, or truncated cone.
 
     Args:
         middle: (x, y) of its axis, meters.
         low: z of its bottom, meters.
         high: z of its top, meters.
-        radius: At the bottom, meters.
+        radius: Radius at the bottom, meters.
         color: Its color.
-        top_radius: At the top, meters; None for the same as at the bottom.
-        top_color: Color of the lid; None for the same.
-        num_sides: Facets.
+        top_radius: Radius at the top, meters; None for the same as at the bottom.
+        top_color: Color of the lid; None for the same color.
+        num_sides: Number of facets.
     """
     upper = radius if top_radius is None else top_radius
     angles = np.arange(num_sides, dtype=np.float64) * (2 * math.pi / num_sides)
@@ -191,7 +191,7 @@ def ball(
 
     Args:
         middle: (x, y, z), meters.
-        radii: Half its extent along each axis, meters.
+        radii: Half the extent along each axis, meters.
         color: Its color.
         num_sides: Facets around; half as many from pole to pole.
     """
@@ -217,7 +217,7 @@ def ball(
 
 
 def _disc(rim: NDArray[np.float64], color: RGB, *, is_up: bool) -> Mesh:
-    """Returns a level disc that shows upward or downward."""
+    """Returns a horizontal disc that faces up or down."""
     fan = [(0, i, i + 1) if is_up else (0, i + 1, i) for i in range(1, len(rim) - 1)]
     normals = np.tile([0.0, 0.0, 1.0 if is_up else -1.0], (len(rim), 1))
     return _mesh(rim, normals, np.array(fan), color)
@@ -233,11 +233,11 @@ def _mesh(vertices: NDArray[Any], normals: NDArray[Any], triangles: NDArray[np.i
 
 
 def upright_disc(middle: tuple[float, float, float], radius: float, depth: float, color: RGB) -> Mesh:
-    """Returns a round plate that faces the front: a clock's face, a guitar's body.
+    """Returns a round plate that faces the front, such as a clock's face or a guitar's body.
 
     Args:
         middle: (x, y, z), meters.
-        radius: Meters.
+        radius: Radius, meters.
         depth: Thickness along y, meters.
         color: Its color.
     """

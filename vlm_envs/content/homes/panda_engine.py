@@ -1,6 +1,6 @@
 """Homes as colored meshes, drawn by panda3d's software renderer: no GPU, no display, identical bytes everywhere.
 
-One engine per process serves every world in it. It is not part of any state, is created for the first image, and is
+One engine per process serves all worlds. It is not part of any state; it is created for the first image and
 recreated in a forked child.
 """
 
@@ -55,7 +55,7 @@ from vlm_envs.requirements import install_command
 from vlm_envs.tools.data_files import BoundedCache
 
 ART = data_table(__file__, "furniture_art.toml")
-"""The shapes of every kind, by its name."""
+"""The shapes of each kind, by name."""
 
 _SHAPES: Mapping[str, Callable[..., Mesh]] = {
     "box": box,
@@ -74,7 +74,7 @@ _FLOOR_STEP_M = 0.5
 
 @lru_cache(maxsize=2048)
 def thing_mesh(kind: str, color: str, turn: int) -> Mesh:
-    """Returns a kind's drawing in a colour, turned, at the origin; equal arguments give the same object."""
+    """Returns the mesh of a kind in a color, turned, at the origin; cached by arguments."""
     own = COLORS[color]
     named = {**MATERIALS, "own": own, "rotated": (own[1], own[2], own[0])}
     mesh = joined(_part(named, **shape) for shape in ART[kind])
@@ -82,16 +82,16 @@ def thing_mesh(kind: str, color: str, turn: int) -> Mesh:
 
 
 def _part(named: Mapping[str, RGB], *, shape: str, **arguments: Any) -> Mesh:
-    """Returns one shape of a drawing, its colors described by names."""
+    """Returns one shape of a mesh; its colors are given by name."""
     for name in {"color", "top_color"} & arguments.keys():
         arguments[name] = described_color(arguments[name], named)
     return _SHAPES[shape](**arguments)
 
 
 def room_meshes(home: Home) -> list[list[Mesh]]:
-    """Returns the meshes of each room: its shell, and its things by quarters, so that those behind can be left out.
+    """Returns the meshes of each room: its shell, and its things by quarter of the room, so that culling can skip some.
 
-    What stands in no room goes with the first.
+    Things outside every room belong to the first.
     """
     meshes = []
     for number, room in enumerate(home.rooms):
@@ -107,7 +107,7 @@ def room_meshes(home: Home) -> list[list[Mesh]]:
 
 
 def _placed(home: Home, thing: Thing) -> list[Mesh]:
-    """Returns a thing where it stands, with a shade on the floor below it."""
+    """Returns the meshes of a thing in its position, and of its shadow on the floor."""
     x, y, z = thing.x_cm / 100, thing.y_cm / 100, thing.z_cm / 100
     kind = KINDS[thing.kind]
     if kind.place == "wall":
@@ -123,7 +123,7 @@ def _placed(home: Home, thing: Thing) -> list[Mesh]:
 
 
 def _shell(home: Home, room: Room) -> list[Mesh]:
-    """Returns floor, ceiling and walls of a room."""
+    """Returns the floor, ceiling, and walls of a room."""
     west, south, east, north = (side * LATTICE_CM / 100 for side in (room.west, room.south, room.east, room.north))
     ceiling = [
         (west, north, _CEILING_M),
@@ -147,7 +147,7 @@ def _shell(home: Home, room: Room) -> list[Mesh]:
 def _wall(
     is_upright: bool, at: float, inward: int, low: int, high: int, gaps: list[tuple[int, int]], paint: RGB
 ) -> list[Mesh]:
-    """Returns a wall's inner face: full height between the doors, a lintel above each."""
+    """Returns a wall's inner face: full height between the doors, and a lintel above each door."""
     meshes, start = [], low
     for gap_low, gap_high in [*gaps, (high, high)]:
         if gap_low > start:
@@ -162,7 +162,7 @@ def _wall(
 def _upright(
     is_upright: bool, at: float, inward: int, low: int, high: int, bottom: float, top: float, color: RGB
 ) -> Mesh:
-    """Returns a piece of wall that shows inwards."""
+    """Returns a piece of wall that faces inward."""
     first, last = low * LATTICE_CM / 100, high * LATTICE_CM / 100
     if is_upright:
         ends, normal = ((at, first), (at, last)), (inward, 0, 0)
@@ -190,13 +190,13 @@ def _frame(door: Door) -> Mesh:
     if door.is_upright:
         sill = (line - _INSET_M, low, line + _INSET_M, high)
     threshold = _level(sill, 0.014, (150, 120, 90))
-    # The frame reaches over the wall's edges: where faces only touch, the renderer leaves cracks of single pixels
+    # The frame overlaps the wall's edges: where faces only touch, the renderer leaves single-pixel cracks
     posts = [bar(low - over, low + post, 0, _DOOR_M), bar(high - post, high + over, 0, _DOOR_M)]
     return joined([*posts, bar(low - over, high + over, _DOOR_M - post, _DOOR_M + over), threshold])
 
 
 def _floor(name: str, west: float, south: float, east: float, north: float) -> list[Mesh]:
-    """Returns a floor: planks that run north, tiles, or a carpet in two tones."""
+    """Returns a floor: planks that run north, tiles, or a two-tone carpet."""
     light, dark = FLOORS[name]
     columns = _cuts(west, east, _FLOOR_STEP_M if name.endswith("tiles") else _FLOOR_STEP_M / 2)
     rows = _cuts(south, north, _FLOOR_STEP_M) if name.endswith("tiles") else [south, north]
@@ -210,14 +210,14 @@ def _floor(name: str, west: float, south: float, east: float, north: float) -> l
 
 
 def _cuts(low: float, high: float, step: float) -> list[float]:
-    """Returns where a length is cut into steps; the last may be shorter."""
+    """Returns the positions that cut a length into steps; the last step may be shorter."""
     num_steps = int((high - low) / step + 1e-6)
     cuts = [low + index * step for index in range(num_steps + 1)]
     return cuts if high - cuts[-1] < 1e-6 else [*cuts, high]
 
 
 def _level(sides: tuple[float, float, float, float], height: float, color: RGB) -> Mesh:
-    """Returns a level rectangle (west, south, east, north) that shows upwards."""
+    """Returns a horizontal rectangle (west, south, east, north) that faces up."""
     west, south, east, north = sides
     corners = [(west, south, height), (east, south, height), (east, north, height), (west, north, height)]
     return quad(corners, color, (0, 0, 1))
@@ -230,16 +230,16 @@ _SETTINGS = f"load-display {_RENDERER}\nwindow-type offscreen\naudio-library-nam
 
 
 class Camera(NamedTuple):
-    """Where a picture is taken from.
+    """Position, direction, and size of a rendered view.
 
     Attributes:
         x_m: East coordinate.
         y_m: North coordinate.
         z_m: Height.
-        heading_degrees: Clockwise from north.
-        tilt_degrees: Upwards from level.
-        fov_degrees: Horizontal, and vertical, field of view.
-        size_px: Width, and height, of the picture.
+        heading_degrees: Direction, clockwise from north.
+        tilt_degrees: Upward tilt.
+        fov_degrees: Horizontal and vertical field of view.
+        size_px: Width and height of the image.
     """
 
     x_m: float
@@ -252,14 +252,14 @@ class Camera(NamedTuple):
 
     @property
     def width_degrees(self) -> float:
-        """How wide the picture is on the floor: wider if tilted, 360 if it shows what is behind."""
+        """Width of the view on the floor: wider if tilted, 360 if it includes what is behind the camera."""
         across, tilt = math.tan(math.radians(self.fov_degrees) / 2), math.radians(abs(self.tilt_degrees))
         ahead = math.cos(tilt) - across * math.sin(tilt)
         return 2 * math.degrees(math.atan2(across, ahead)) if ahead > 0 else 360.0
 
 
 class PandaEngine:
-    """A software renderer with the scenes of recent homes.
+    """A software renderer that caches the scenes of recent homes.
 
     Raises:
         EngineUnavailableError: If panda3d is not installed or its software renderer cannot start.
@@ -279,7 +279,7 @@ class PandaEngine:
         self._camera.node().get_lens().set_near_far(_NEAR_M, _FAR_M)
 
     def picture(self, home: Home, camera: Camera) -> NDArray[np.uint8]:
-        """Returns what a camera in a home sees, uint8[size_px, size_px, 3]."""
+        """Renders a camera's view of a home, uint8[size_px, size_px, 3]."""
         with self._lock:
             root, rooms = self._scenes.get(home, lambda: self._scene(home))
             seen = rooms_in_view(home, camera.x_m, camera.y_m, camera.heading_degrees, camera.width_degrees)
@@ -297,10 +297,11 @@ class PandaEngine:
             return _unpacked(texture.get_ram_image(), camera.size_px)
 
     def _scene(self, home: Home) -> tuple[Any, list[Any]]:
-        """Returns a home's geometry: its root, and a node per room."""
+        """Returns a home's scene graph: its root, and a node per room."""
         root = self._core.NodePath("home")
-        # Panda3d sorts opaque parts by their addresses in memory unless told otherwise, and where two surfaces are
-        # equally deep the part drawn first would differ from process to process.
+        # By default panda3d sorts opaque parts by memory address, so which of two surfaces at equal depth is
+        # drawn first
+        # would differ between processes.
         root.set_bin("unsorted", 0)
         rooms = [root.attach_new_node("room") for _ in home.rooms]
         for room, meshes in zip(rooms, room_meshes(home), strict=True):
@@ -309,7 +310,7 @@ class PandaEngine:
         return root, rooms
 
     def _geometry(self, mesh: Mesh) -> Any:
-        """Returns panda3d's form of a mesh."""
+        """Converts a mesh to a panda3d node."""
         core = self._core
         rows = np.zeros(len(mesh.vertices), dtype=[("vertex", "<f4", 3), ("color", "u1", 4)])
         rows["vertex"] = mesh.vertices
@@ -329,7 +330,7 @@ class PandaEngine:
         return node
 
     def _output(self, size_px: int) -> tuple[Any, Any]:
-        """Returns the buffer pictures of one size are drawn into, and the texture they are copied to."""
+        """Returns the render buffer for an image size, and the texture it is copied to."""
         if size_px not in self._outputs:
             core = self._core
             properties = core.FrameBufferProperties()
@@ -344,7 +345,7 @@ class PandaEngine:
                 core.GraphicsPipe.BF_refuse_window,
             )
             if output is None:
-                raise EngineUnavailableError(f"panda3d cannot draw pictures of {size_px} pixels. {_remedy()}")
+                raise EngineUnavailableError(f"panda3d cannot render images of {size_px} pixels. {_remedy()}")
             texture = core.Texture()
             output.add_render_texture(texture, core.GraphicsOutput.RTM_copy_ram, core.GraphicsOutput.RTP_color)
             output.set_clear_color((0.62, 0.76, 0.90, 1.0))
@@ -354,7 +355,7 @@ class PandaEngine:
 
 
 def _unpacked(pixels: Any, size_px: int) -> NDArray[np.uint8]:
-    """Returns a picture from panda3d's: rows from the bottom up, of blue, green, red and an unused byte."""
+    """Converts panda3d's pixels (bottom row first; blue, green, red, unused) to RGB."""
     rows = np.frombuffer(pixels, dtype=np.uint8).reshape(size_px, size_px, 4)[::-1]
     picture = np.empty((size_px, size_px, 3), dtype=np.uint8)
     for channel in range(3):  # one by one is twice as fast as a single strided copy
@@ -372,13 +373,14 @@ class _Current:
 
 
 def engine() -> PandaEngine:
-    """Returns this process's engine, made at the first call.
+    """Returns this process's engine, created on first use.
 
     Raises:
-        EngineUnavailableError: If there is no software renderer here.
+        EngineUnavailableError: If the software renderer is not available.
     """
     if _Current.pid != os.getpid():
-        # A forked child inherits its parent's engine and perhaps its locked lock: neither may be used, or destroyed
+        # A forked child inherits its parent's engine and possibly a held lock; neither may be used or
+        # destroyed
         if _Current.engine is not None:
             _Current.inherited = (*_Current.inherited, _Current.engine)
         _Current.pid, _Current.engine, _Current.lock = os.getpid(), None, threading.Lock()
@@ -396,18 +398,19 @@ def _panda_core() -> Any:
     try:
         core: Any = importlib.import_module("panda3d.core")
     except ImportError as error:
-        raise EngineUnavailableError(f"Pictures of homes need panda3d, which is not installed. {_remedy()}") from error
+        raise EngineUnavailableError(f"Rendering homes needs panda3d, which is not installed. {_remedy()}") from error
     core.load_prc_file_data("vlm_envs", _SETTINGS)
     _load_renderer(Path(core.__file__).parent)
     return core
 
 
 def _load_renderer(directory: Path) -> None:
-    """Loads panda3d's software renderer with its symbols to itself; panda3d finds it registered then.
+    """Loads panda3d's software renderer with local symbols, so that panda3d finds it already registered.
 
-    Panda3d would load it with global symbols, and with it all that it links: its own FreeType and zlib, too. Whatever
-    is loaded afterwards (pdfium, cairo) would be bound to those and draw other pixels than in a process without homes.
+    Panda3d itself would load it with global symbols, together with the FreeType and zlib it links. Libraries
+    loaded later (pdfium, cairo) would then bind to those and draw different pixels than in a process without
+    homes.
     """
     for library in directory.glob(f"lib{_RENDERER}.*"):
-        with contextlib.suppress(OSError):  # where it does not load, panda3d's own attempt tells
+        with contextlib.suppress(OSError):  # panda3d's own attempt reports the error
             ctypes.CDLL(str(library), mode=ctypes.RTLD_LOCAL)

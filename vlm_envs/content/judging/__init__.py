@@ -1,9 +1,10 @@
-"""Responses to be judged: one of them is right, the others have one planted flaw each, and what it is is known.
+"""Responses to judge: one is right, and each of the others has one planted flaw that is known.
 
-    request (picture, document or none) ── k candidates: 1 right, k-1 flawed ──> case ── question, key ──> sample
+    request (image, document, or neither) ── k candidates: 1 right, k-1 flawed ──> case ── question, key ──>
+    sample
 
-Three tracks after ARMBench-VL (ARM-Thinker, section 4): `fine_grained` perception, multi-page `document`s and
-`instruction_following`. The paper has language models write the flawed responses; ours are written by rule, so that
-what is right is certain, and nothing but looking tells: flawed and right responses have the same lengths, the same
-words and the same places. Needs the extra `tools`.
+Three tracks follow ARMBench-VL (ARM-Thinker, section 4): `fine_grained` perception, multi-page `document`s,
+and `instruction_following`. The paper has language models write the flawed responses. Here rules write them,
+so that the right response is certain and can only be found by looking: flawed and right responses share
+lengths, vocabulary, and positions. Needs the extra `tools`.
 """

@@ -1,10 +1,11 @@
-"""Claims, and paragraphs of claims of which one is disputed: the fine-grained and the document track.
+"""Claims, and paragraphs with one disputed claim, for the fine-grained and document tracks.
 
-A claim says one value of one subject. A disputed claim is drawn so that its words tell nothing: as many claims as
-there are candidates are drawn, all of one group and with different values; one of them, at random, is made; the right
-candidate gives it its own value and the others give it the values of the claims that were not made. So every value is
-said as often rightly as wrongly, and all that is said wrongly is true of something else in the same picture or
-document. Wording and order of sentences are drawn for each candidate on its own.
+A claim states one value of one subject. Disputed claims are drawn so that their wording reveals nothing: as
+many claims as there are candidates are drawn from one group, all with different values, and one of them is
+made at random. The right candidate states its own value; the others state the values of the claims that were
+not made. Every value is therefore stated correctly as often as wrongly, and every wrong value is true of
+something else in the same image or document. Wording and sentence order are drawn separately for each
+candidate.
 """
 
 from __future__ import annotations
@@ -18,26 +19,27 @@ from vlm_envs.content.judging.judging_cases import Candidate, Flaw, is_length_ma
 from vlm_envs.content.random_choice import pick, pick_by_group, pick_several
 
 MAX_CONTEXT = 3
-"""Most claims of a paragraph besides the disputed one."""
+"""Maximum number of claims in a paragraph, not counting the disputed one."""
 
 _MAX_WRITINGS = 20
-"""Tries to write candidates of matching lengths."""
+"""Attempts to write candidates of matching lengths."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """A value of a subject that is true.
+    """A true value of a subject.
 
     Attributes:
-        topic: What it is about, such as `what colour the kite is`.
-        wordings: Sentences that say it, with `{value}` where the value stands.
-        value: The value, as it stands in the sentences.
-        subjects: What else must not be spoken of beside it, since it might settle the matter.
-        flaw: Kind of flaw if another value is said.
-        forms: For values that are said in sentences of their own: the value with its sentences.
+        topic: Subject of the claim, such as `what colour the kite is`.
+        wordings: Sentences that state it, with `{value}` as a placeholder.
+        value: The value, as written in the sentences.
+        subjects: Subjects that other claims of the paragraph must avoid, because they could settle the
+            dispute.
+        flaw: Kind of flaw if another value is stated.
+        forms: For values with their own sentences: each value and its sentences.
         truth: The fact in one sentence; by default the first wording with the value.
-        is_reading: Whether the value is read off a chart, so that only values far from it are told apart.
-        things: Indices of the things in a picture that show it.
+        is_reading: Whether the value is read off a chart, so that only distant values can be told apart.
+        things: Indices of the things in an image that show it.
         pages: Pages of a document that show it, counted from 1.
     """
 
@@ -53,24 +55,24 @@ class Claim:
     pages: tuple[int, ...] = ()
 
     def sentences(self, value: str) -> tuple[str, ...]:
-        """Returns the sentences that give it a value, its own or another claim's."""
+        """Returns the sentences that state a value, its own or another claim's."""
         written = dict(self.forms).get(value) or tuple(text.replace("{value}", value) for text in self.wordings)
         return tuple(text[0].upper() + text[1:] for text in written)
 
     @property
     def fact(self) -> str:
-        """The truth about it, in one sentence."""
+        """The true statement, in one sentence."""
         return self.truth or self.sentences(self.value)[0]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dispute:
-    """A claim, and what it is wrongly given as.
+    """A claim and its wrong values.
 
     Attributes:
         claim: The claim.
-        wrong: Values of other claims of its group, all different and none its own; one for each flawed candidate.
-        context: Claims that every candidate makes besides.
+        wrong: Distinct values of other claims in its group, none its own; one for each flawed candidate.
+        context: Additional true claims that every candidate makes.
     """
 
     claim: Claim
@@ -79,29 +81,29 @@ class Dispute:
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """All that candidates speak of, the disputed claim first."""
+        """All claims of the candidates, the disputed one first."""
         return (self.claim, *self.context)
 
     def decisive(self, num_candidates: int) -> tuple[Claim, ...]:
-        """Returns the claims to verify: all of a single candidate's; the disputed one where candidates differ in it."""
+        """Returns the claims to verify: all claims of a single candidate, or only the disputed one of several."""
         return self.claims if num_candidates == 1 else (self.claim,)
 
 
 FlawKind = Callable[[Claim, str], str]
-"""Names the flaw of a claim that is given another value; by default the claim itself names it."""
+"""Names the flaw of a claim with a wrong value; by default the claim's own `flaw`."""
 
 
 def draw_dispute(rng: np.random.Generator, groups: Mapping[str, Sequence[Claim]], num_values: int) -> Dispute | None:
     """Draws a disputed claim and its context.
 
     Args:
-        rng: Where all randomness comes from.
-        groups: Claims by group; those of one group can be given each other's values. Groups of one family, what stands
-            before the first colon of their names, are together drawn as often as any other family.
-        num_values: How many different values are needed, at least 2.
+        rng: The only source of randomness.
+        groups: Claims by group; claims in a group can take each other's values. The text before the first
+            colon of a group's name is its family; families are equally likely.
+        num_values: Number of different values needed, at least 2.
 
     Returns:
-        The dispute; None if no group has so many values.
+        The dispute; None if no group has enough values.
     """
     usable = [name for name in groups if len({claim.value for claim in groups[name]}) >= num_values]
     if not usable:
@@ -116,7 +118,7 @@ def draw_dispute(rng: np.random.Generator, groups: Mapping[str, Sequence[Claim]]
 
 
 def _context(rng: np.random.Generator, groups: Mapping[str, Sequence[Claim]], disputed: Claim) -> tuple[Claim, ...]:
-    """Returns true claims that speak of other things than each other and the disputed one."""
+    """Returns true claims about subjects that differ from each other's and the disputed one's."""
     chosen: list[Claim] = []
     taken = set(disputed.subjects)
     for _ in range(int(rng.integers(1, MAX_CONTEXT + 1))):
@@ -130,7 +132,7 @@ def _context(rng: np.random.Generator, groups: Mapping[str, Sequence[Claim]], di
 
 
 def _of_a_family(rng: np.random.Generator, names: Sequence[str]) -> str:
-    """Returns one of several groups, each family with the same chance."""
+    """Returns a random group; families are equally likely."""
     return pick_by_group(rng, sorted(names), lambda name: name.partition(":")[0])
 
 
@@ -144,13 +146,13 @@ def write_candidates(
     """Writes the candidates of a dispute, the right one first.
 
     Args:
-        rng: Where all randomness comes from.
-        dispute: What they say.
-        opening: Sentences a candidate may begin with; an empty one for none.
-        kind_of: Names a candidate's flaw.
+        rng: The only source of randomness.
+        dispute: The claims to make.
+        opening: Opening sentences to choose from; an empty one for none.
+        kind_of: Returns the kind of a candidate's flaw.
 
     Returns:
-        Paragraphs of matching lengths; None if none were found.
+        Paragraphs of matching lengths; None if no attempt produced them.
     """
     for _ in range(_MAX_WRITINGS):
         candidates = [Candidate(text=_paragraph(rng, dispute, dispute.claim.value, opening)[0])]
@@ -165,7 +167,7 @@ def write_candidates(
 
 
 def _paragraph(rng: np.random.Generator, dispute: Dispute, value: str, opening: Sequence[str]) -> tuple[str, str]:
-    """Returns a paragraph, and the sentence of it that is disputed."""
+    """Returns a paragraph and its disputed sentence."""
     pairs = [(dispute.claim, value), *((claim, claim.value) for claim in dispute.context)]
     sentences = [pick(rng, claim.sentences(said)) for claim, said in pairs]
     disputed = sentences[0]
@@ -174,5 +176,5 @@ def _paragraph(rng: np.random.Generator, dispute: Dispute, value: str, opening: 
 
 
 def topics(rng: np.random.Generator, dispute: Dispute) -> list[str]:
-    """Returns what a paragraph is asked to say, in random order."""
+    """Returns the topics that a paragraph should cover, in random order."""
     return pick_several(rng, [claim.topic for claim in dispute.claims], len(dispute.claims))

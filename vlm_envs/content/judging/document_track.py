@@ -1,8 +1,8 @@
-"""The track `document`: paragraphs from a long report, one of whose claims may be wrong.
+"""The track `document`: paragraphs about a long report, in which one claim may be wrong.
 
-Claims are the facts that questions about reports are made of. A wrong figure is printed elsewhere in the same report,
-often on a page that looks the same; a claim that the report does not say something is wrong where it does, and an
-answer is wrong where it does not.
+Claims use the same facts as questions about reports. A wrong figure is printed elsewhere in the same report,
+often on a similar page. Claiming that the report does not answer a question is wrong if it does; an answer is
+wrong if it does not.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _FLAWS = {
     "wrong_place": ("seat",),
     "wrong_term": ("project_status", "largest_share", "risk", "term"),
 }
-"""Kinds of flaws by the template of the fact; all other facts are figures."""
+"""Kinds of flaws by the template of the fact; all other templates are figures."""
 
 _FLAW_OF = {template: flaw for flaw, templates in _FLAWS.items() for template in templates}
 _NUM_ABSENT = 8
-"""Facts that a report does not hold, drawn for each case."""
+"""Facts missing from a report, drawn for each case."""
 
 _LEAST_APART = 0.2
-"""Values read off a chart differ by at least this part of the larger, so that the picture tells them apart."""
+"""Values read off a chart differ by at least this fraction of the larger one, so that they can be told apart."""
 
 _STATED, _REFUSED = "stated", "refused"
 _LOWERED = ("In", "The", "Of", "A")
 _CHART_VALUES = ("bar_value", "share")
-"""Templates of values that are drawn, and not always printed beside the drawing."""
+"""Templates of values that are drawn and not always printed next to the drawing."""
 
 _OPENINGS = (
     "",
@@ -63,19 +63,21 @@ def draw_document_case(rng: np.random.Generator, question: Sample, *, num_candid
     """Draws a case about the report of a question, its candidates in random order.
 
     Args:
-        rng: Where all randomness comes from.
+        rng: The only source of randomness.
         question: A sample of a `ReportSource`; only its document is used.
-        num_candidates: 1, 2 or 4. A single one is right in half of the cases.
+        num_candidates: 1, 2 or 4. A single one is right half the time.
 
     Returns:
-        The case; None if the report offers none, or values of a chart that was chosen are too close to each other.
+        The case; None if the report offers none, or if the chart values in dispute are too close together.
 
     Raises:
-        ConfigError: If the question is about no generated report.
+        ConfigError: If the question is not about a generated report.
     """
     document = question.document
     if not isinstance(document, ReportDocument):
-        raise ConfigError(f"The track document is made of generated reports; {question.sample_id[:80]!r} is of none.")
+        raise ConfigError(
+            f"The track document needs a question about a generated report; got {question.sample_id[:80]!r}."
+        )
     dispute = draw_dispute(rng, document_claims(rng, document.report), max(2, num_candidates))
     if dispute is None or not _is_legible(dispute):
         return None
@@ -95,11 +97,11 @@ def draw_document_case(rng: np.random.Generator, question: Sample, *, num_candid
 
 
 def document_claims(rng: np.random.Generator, report: Report) -> dict[str, Sequence[Claim]]:
-    """Returns claims about a report by group: one group for each kind of fact.
+    """Returns claims about a report, grouped by kind of fact.
 
     Args:
-        rng: Draws what the report does not hold.
-        report: What they are about.
+        rng: Draws facts missing from the report.
+        report: The report.
     """
     groups: dict[str, list[Claim]] = {}
     found: dict[str, list[tuple[Asked, str, int]]] = {}
@@ -122,10 +124,10 @@ def document_claims(rng: np.random.Generator, report: Report) -> dict[str, Seque
 
 
 def _group(fact: Asked) -> str:
-    """Returns the group of a fact; its family is its kind of flaw, values of charts apart from printed ones.
+    """Returns the group of a fact. Its family is its kind of flaw; chart values are separate from printed ones.
 
-    Counts are given those of the same line in other quarters, years and regions. The number of a rule is given to no
-    other rule, where common sense would tell that it is wrong: each is a group of its own.
+    A count takes values of the same line in other quarters, years, and regions. Each rule is a group of its
+    own, because common sense would reveal that another rule's number is wrong.
     """
     flaw = _FLAW_OF.get(fact.template, "wrong_figure")
     family = "chart" if fact.category == CHART and flaw == "wrong_figure" else flaw
@@ -147,14 +149,14 @@ def _claim(fact: Asked, value: str, number: int) -> Claim:
 
 
 def _wordings(sentence: str) -> tuple[str, ...]:
-    """Returns ways to say a sentence."""
+    """Returns several ways to state a sentence."""
     first, _, rest = sentence.partition(" ")
     lowered = f"{first.lower()} {rest}" if first in _LOWERED else sentence
     return (sentence, f"According to the report, {lowered}", f"The report has it that {lowered}")
 
 
 def _value_in(fact: Asked) -> str:
-    """Returns the answer as it stands in a fact's sentence; empty unless it stands there exactly once."""
+    """Returns the answer as written in a fact's sentence; empty unless it occurs there exactly once."""
     answers = [grouped(int(answer)) for answer in fact.key.answers if answer.isdigit()]
     return next((answer for answer in (*answers, *fact.key.answers) if len(_places(fact.facts, answer)) == 1), "")
 
@@ -169,9 +171,9 @@ def _split(sentence: str, value: str) -> tuple[str, str]:
 
 
 def _labels(report: Report) -> Iterator[Claim]:
-    """Yields which number is printed on each page whose title is no other page's.
+    """Yields claims about printed page numbers, for pages with a unique title.
 
-    Roman numbers and those of the appendix are left out: they give away where a page stands.
+    Roman numerals and appendix numbers are omitted: they reveal the position of the page.
     """
     titles = Counter(page.title for page in report.pages)
     for number, page in enumerate(report.pages, start=1):
@@ -190,7 +192,7 @@ def _labels(report: Report) -> Iterator[Claim]:
 
 
 def _absent(rng: np.random.Generator, report: Report) -> dict[str, list[tuple[Asked, str]]]:
-    """Returns facts that a report does not hold, with the reason, by template."""
+    """Returns facts missing from a report, each with the reason, by template."""
     drawn = [absent_fact(report, rng) for _ in range(_NUM_ABSENT)]
     found: dict[str, list[tuple[Asked, str]]] = {}
     for pair in drawn:
@@ -200,7 +202,7 @@ def _absent(rng: np.random.Generator, report: Report) -> dict[str, list[tuple[As
 
 
 def _answered(fact: Asked, value: str, number: int) -> Claim:
-    """Returns a fact that the report states; to say that it does not is wrong."""
+    """Returns the claim that the report answers a question; denying it is wrong."""
     claim = _claim(fact, value, number)
     return Claim(
         topic=claim.topic,
@@ -215,9 +217,9 @@ def _answered(fact: Asked, value: str, number: int) -> Claim:
 
 
 def _unanswered(rng: np.random.Generator, fact: Asked, reason: str, values: Sequence[str]) -> Claim:
-    """Returns a fact that the report does not state; to state it is wrong.
+    """Returns the claim that the report does not answer a question; answering it is wrong.
 
-    What it is wrongly said to be is printed elsewhere in the report.
+    The wrong answer is printed elsewhere in the report.
     """
     value = pick(rng, values)
     head, tail = _split(fact.facts, _value_in(fact))
@@ -242,7 +244,7 @@ def _refusals(question: str) -> tuple[str, ...]:
 
 
 def _is_legible(dispute: Dispute) -> bool:
-    """Returns whether the values of a chart in dispute are far enough apart."""
+    """Returns whether disputed chart values are far enough apart."""
     if not dispute.claim.is_reading:
         return True
     values = (dispute.claim.value, *dispute.wrong)

@@ -1,7 +1,7 @@
 """The track `instruction_following`: texts that satisfy all of an instruction's constraints, or all but one.
 
-Every text is checked by the checks themselves before it becomes a candidate. Candidates are then brought to lengths
-that are drawn independently of which of them is right: phrases are added or taken away where no check notices.
+The checkers themselves verify every text before it becomes a candidate. Candidates are then adjusted to
+lengths drawn independently of which one is right, by adding or removing phrases that no check notices.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ from vlm_envs.tools.text_profiles import ARM, Profile, profile_named
 from vlm_envs.validation import require_choice
 
 Flawed = tuple[Draft, int | None]
-"""A draft and the index of the constraint that it fails; None if it fails none."""
+"""A draft and the index of the constraint that it violates; None if it satisfies all."""
 
 _MAX_TRIES = 200
 _MAX_CHANGES = 24
 _LENGTH_SPREAD = 0.03
-"""Lengths are drawn so far around the instruction's own draft, as a share of it."""
+"""Half-width of the range of candidate lengths, as a fraction of the length of the instruction's own draft."""
 
 _LENGTH_TOLERANCE = 12
-"""Characters by which a length may miss what was drawn; half a phrase."""
+"""Maximum deviation from the drawn length, in characters; half a phrase."""
 
 
 _MAX_COUNTERFACTUALS = 8
-"""Tries to ask for what only the other response of a pair has."""
+"""Attempts to find a requirement that only the other response of a pair satisfies."""
 
 _REQUIREMENTS = re.compile(r"([1-4])-([1-4]):(\w+(?:\+\w+)*)(:counterfactual)?")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Requirements:
-    """What instructions require.
+    """Constraints on the requirements in instructions.
 
     Attributes:
-        checks: Names of the checks that requirements are of, in alphabetical order.
-        number: Fewest and most of them, 1 to 4; fewer where not so many go together.
-        counterfactual: Whether each pair is such that either could be the right one, were its requirement another, and
-            which one is, is drawn last: so nothing but the requirement tells.
+        checks: Names of the checks to draw requirements from, in alphabetical order.
+        number: Minimum and maximum number of requirements, 1 to 4; fewer if not enough are compatible.
+        counterfactual: Whether either response of a pair could be right under another requirement. The
+            requirement is drawn last, so that nothing else identifies the right response.
 
     Raises:
-        ConfigError: If there is no such check, or not so many requirements, or a check does not count what it is to be
-            asked another number of.
+        ConfigError: If a check is unknown, the number is out of range, or `counterfactual` is combined with a
+            check that does not count.
     """
 
     checks: tuple[str, ...] = tuple(sorted(PLANS))
@@ -65,7 +65,7 @@ class Requirements:
         others = sorted({*self.checks} - COUNTED)
         if self.counterfactual and others:
             raise ConfigError(
-                f"counterfactual is of checks that count, {', '.join(sorted(COUNTED))}; not of {others[0]}."
+                f"counterfactual needs checks that count: {', '.join(sorted(COUNTED))}. Remove {others[0]}."
             )
         low, high = self.number
         if not 1 <= low <= high <= MAX_CONSTRAINTS:
@@ -73,14 +73,14 @@ class Requirements:
         object.__setattr__(self, "checks", tuple(sorted(set(self.checks))))
 
     def __str__(self) -> str:
-        """Returns them as part of an id; nothing for the default."""
+        """Returns the requirements as part of an id; empty for the default."""
         low, high = self.number
         suffix = ":counterfactual" if self.counterfactual else ""
         return "" if self == Requirements() else f"{low}-{high}:{'+'.join(self.checks)}{suffix}"
 
     @classmethod
     def read(cls, text: str) -> Requirements | None:
-        """Returns what `str` made a text of; None for other texts."""
+        """Parses the result of `str`; None for any other text."""
         match = _REQUIREMENTS.fullmatch(text)
         if match is None:
             return None if text else cls()
@@ -102,15 +102,16 @@ def draw_instruction_case(
     """Draws a case, its candidates in random order.
 
     Args:
-        rng: Where all randomness comes from.
-        num_candidates: 1, 2 or 4. A single one is right in half of the cases.
-        profile: The definition that decides what a text satisfies.
-        requirements: What is required; by default of everything something.
-        is_wanted: Says of a request whether a case of it is wanted, of counterfactual pairs of both texts, sorted; by
-            default all are. Nothing is written for requests that are not.
+        rng: The only source of randomness.
+        num_candidates: 1, 2 or 4. A single one is right half the time.
+        profile: The definition that decides whether a text satisfies a constraint.
+        requirements: Constraints on the requirements; by default none.
+        is_wanted: Decides by the request whether to make the case; for counterfactual pairs, by both texts,
+            sorted. By default every case is made. Candidates are not written for rejected requests.
 
     Returns:
-        The case, the same for the same generator whatever is wanted; None if it is not wanted.
+        The case, which is the same for the same generator whatever `is_wanted` accepts; None if it is
+        rejected.
 
     Raises:
         GenerationError: If no case was found.
@@ -127,7 +128,8 @@ def draw_instruction_case(
         if drafts is None or not is_length_matched([draft.text() for draft, _ in drafts]):
             continue
         if asks_last:
-            # The pair is wanted or not: of two requests it may be that only one is, which would tell who is right
+            # The pair is accepted as a whole: accepting only one of its two requests would reveal which
+            # response is right
             if is_wanted is not None and not is_wanted("\n\n".join(sorted(draft.text() for draft, _ in drafts))):
                 return None
             asked = _either_way(rng, instruction, *drafts)
@@ -141,13 +143,13 @@ def draw_instruction_case(
             candidates=shown_candidates(rng, candidates, num_candidates),
             constraints=instruction.constraints,
         )
-    raise GenerationError(f"No case of {num_candidates} candidates was found in {_MAX_TRIES} instructions.")
+    raise GenerationError(f"No case with {num_candidates} candidates was found among {_MAX_TRIES} instructions.")
 
 
 def _draw_drafts(
     rng: np.random.Generator, instruction: Instruction, num_drafts: int, *, moves_all: bool
 ) -> tuple[Flawed, ...] | None:
-    """Returns a right draft and flawed ones, with what each fails; None if the draft could not be broken so."""
+    """Returns a right draft and flawed ones with the violated constraints; None if the draft cannot be broken."""
     drafts: list[Flawed] = [(instruction.draft, None)]
     for _ in range(num_drafts - 1):
         violated = int(rng.integers(len(instruction.constraints)))
@@ -169,10 +171,11 @@ def _draw_drafts(
 def _either_way(
     rng: np.random.Generator, instruction: Instruction, right: Flawed, flawed: Flawed
 ) -> tuple[Instruction, tuple[Flawed, Flawed]] | None:
-    """Returns an instruction that one of two drafts satisfies and the other fails in one place; which, is drawn.
+    """Returns an instruction that one of two drafts satisfies and the other violates once, chosen at random.
 
     Returns:
-        The instruction with its drafts, the right one first; None if none was found by which the other one is right.
+        The instruction with its drafts, the right one first; None if no instruction was found that reverses
+        the pair.
     """
     (draft, _), (broken, violated) = right, flawed
     assert violated is not None
@@ -199,7 +202,7 @@ def _flaw(instruction: Instruction, violated: int, text: str) -> Flaw:
 def _fitted(
     rng: np.random.Generator, instruction: Instruction, draft: Draft, num_chars: int, failed: list[int]
 ) -> Draft:
-    """Returns a draft of about a length that still fails the same constraints."""
+    """Returns a draft of approximately the given length that still violates the same constraints."""
     for _ in range(_MAX_CHANGES):
         missing = num_chars - len(draft.text())
         if abs(missing) <= _LENGTH_TOLERANCE:
@@ -217,10 +220,10 @@ def _fitted(
 
 
 def _rewritten(rng: np.random.Generator, instruction: Instruction, draft: Draft, failed: list[int]) -> Draft:
-    """Returns a draft of other sentences that fails the same constraints.
+    """Returns a draft with different sentences that violates the same constraints.
 
-    Flawed drafts are small changes of the right one. Of four, the right one would be the one that all others are
-    close to; so each is written in words of its own.
+    Flawed drafts are small changes of the right one, so among four candidates, the right one would be the one
+    that is similar to all others. Each candidate is therefore reworded separately.
     """
     for row, column in draft.places:
         sentence = draft.paragraphs[row][column]

@@ -1,4 +1,4 @@
-"""A case (a request, candidate responses, and what is wrong with each), and cases as samples."""
+"""Cases: a request, candidate responses, and the flaw of each. Also converts cases to samples."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ TRACKS = ("fine_grained", "document", "instruction_following")
 """Source: ARM-Thinker, section 4.1."""
 
 NUM_CANDIDATES = (1, 2, 4)
-"""Single, pair and four-way judging; ARM-Thinker, table 1."""
+"""Single, pairwise, and four-way judging; ARM-Thinker, table 1."""
 
 MAX_EXCESS_PERCENT = 10
-"""The longest candidate of a case has less than this more characters than the shortest."""
+"""Upper bound, exclusive, on how much longer than the shortest candidate the longest one is, in percent."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Flaw:
-    """What is wrong with a response.
+    """The flaw of a response.
 
     Attributes:
-        kind: Such as `wrong_color`; lower case with underscores. For a constraint `constraint_violated:<check>`.
-        place: The words of the response that are not so, or the requirement that it breaks.
-        truth: What is so instead, in one sentence.
+        kind: Such as `wrong_color`; lower case with underscores. For a constraint
+            `constraint_violated:<check>`.
+        place: The false part of the response, or the violated requirement.
+        truth: The corresponding truth, in one sentence.
     """
 
     kind: str
@@ -44,11 +45,11 @@ class Flaw:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
-    """A response to be judged.
+    """A response to judge.
 
     Attributes:
-        text: What was responded.
-        flaw: The one thing wrong with it; None if it is right.
+        text: The response.
+        flaw: Its only flaw; None if it is right.
     """
 
     text: str
@@ -57,21 +58,21 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A request with candidate responses in the order they are shown.
+    """A request with candidate responses, in the order they are shown.
 
     Attributes:
         track: One of `TRACKS`.
-        request: What the candidates respond to.
-        candidates: 1, 2 or 4; of several exactly one is right.
-        images: The pictures the request is about.
-        document: The document it is about.
-        evidence: What the right response rests on in the pictures.
-        evidence_pages: Pages of the document that the right response rests on, counted from 1.
-        facts: Whole sentences that are true of the picture or the document and decide the case.
-        constraints: What the request asks of a text, where it does.
+        request: The request that the candidates answer.
+        candidates: 1, 2 or 4; exactly one of several is right.
+        images: The images of the request.
+        document: The document of the request.
+        evidence: Evidence for the right response in the images.
+        evidence_pages: Pages of the document with evidence for the right response, counted from 1.
+        facts: True sentences about the image or document that decide the case.
+        constraints: Constraints that the request puts on a text, if any.
 
     Raises:
-        ConfigError: If there is another number of candidates, or of right ones.
+        ConfigError: If the number of candidates, or of right ones, is not allowed.
     """
 
     track: str
@@ -90,37 +91,37 @@ class Case:
             raise ConfigError(f"candidates must be 1, 2 or 4; got {len(self.candidates)}.")
         num_right = sum(candidate.flaw is None for candidate in self.candidates)
         if len(self.candidates) > 1 and num_right != 1:
-            raise ConfigError(f"Of several candidates exactly one is right; got {num_right}.")
+            raise ConfigError(f"Exactly one of several candidates must be right; got {num_right}.")
 
     @property
     def right(self) -> int | None:
-        """Index of the right candidate; None for a single one with a flaw."""
+        """Index of the right candidate; None for a single flawed one."""
         return next((index for index, candidate in enumerate(self.candidates) if candidate.flaw is None), None)
 
     @property
     def flaw(self) -> Flaw | None:
-        """The first flaw, by which evaluations group cases; None for a single right candidate."""
+        """The first flaw, which evaluations group cases by; None for a single right candidate."""
         return next((candidate.flaw for candidate in self.candidates if candidate.flaw is not None), None)
 
     @property
     def digest(self) -> str:
-        """Hash of the request, the candidates in whatever order, and what they are about."""
+        """Hash of the request, the candidates regardless of order, and the images and document."""
         texts = sorted(candidate.text for candidate in self.candidates)
         about = [image.digest for image in self.images]
         about += [self.document.digest] if self.document is not None else []
         return hash_of(self.track, self.request, *texts, *about)
 
     def reordered(self, order: Sequence[int]) -> Case:
-        """Returns the case with its candidates in another order.
+        """Returns the case with its candidates reordered.
 
         Args:
-            order: Index of the candidate that comes first, of the one that comes second, and so on.
+            order: Current index of each candidate in the new order.
         """
         return replace(self, candidates=tuple(self.candidates[index] for index in order))
 
 
 def hash_of(*parts: str) -> str:
-    """Returns a hash of texts, 32 hexadecimal digits, the same on every machine."""
+    """Returns a machine-independent hash of texts, 32 hexadecimal digits."""
     content = hashlib.blake2b(digest_size=16)
     for part in parts:
         content.update(hashlib.blake2b(part.encode("utf-8", "surrogatepass"), digest_size=16).digest())
@@ -128,7 +129,7 @@ def hash_of(*parts: str) -> str:
 
 
 def is_length_matched(texts: Sequence[str]) -> bool:
-    """Returns whether no text is longer than another by `MAX_EXCESS_PERCENT` or more."""
+    """Returns whether the longest text exceeds the shortest by less than `MAX_EXCESS_PERCENT`."""
     lengths = [len(text) for text in texts]
     return 100 * max(lengths) < (100 + MAX_EXCESS_PERCENT) * min(lengths)
 
@@ -136,12 +137,12 @@ def is_length_matched(texts: Sequence[str]) -> bool:
 def shown_candidates(
     rng: np.random.Generator, candidates: Sequence[Candidate], num_candidates: int
 ) -> tuple[Candidate, ...]:
-    """Returns candidates in random order; of a pair one alone, where one is asked for."""
+    """Returns the candidates in random order, or a random one of a pair if only one is requested."""
     return tuple(pick_several(rng, candidates, num_candidates))
 
 
 TRUE, FALSE = "True", "False"
-"""What a judge of a single response answers; ARM-Thinker, section 4.2."""
+"""Answers of a judge to a single response; ARM-Thinker, section 4.2."""
 
 _ABOUT = {
     "fine_grained": "The request is about the picture.",
@@ -153,25 +154,25 @@ _BEFORE_REQUEST = "\nThe request:\n"
 
 
 def response_name(index: int) -> str:
-    """Returns what tools and questions call a candidate: `resp_1` for the first."""
+    """Returns the name of a candidate in tools and questions: `resp_1` for the first."""
     return f"resp_{index + 1}"
 
 
 def judging_question(track: str, request: str, num_candidates: int, *, is_shown: bool = True) -> str:
-    """Returns what a judge is asked; the candidates themselves are not in it.
+    """Returns the question for a judge, without the candidates.
 
     Args:
         track: One of `TRACKS`.
-        request: What the candidates respond to.
+        request: The request that the candidates answer.
         num_candidates: 1, 2 or 4.
-        is_shown: Whether there is a picture or a document; without either nothing is said of one.
+        is_shown: Whether there is an image or a document; otherwise the question mentions neither.
     """
     about = f" {_ABOUT[track]}" if is_shown or track == "instruction_following" else ""
     return f"{_task(num_candidates)}{about}{_BEFORE_REQUEST}{request}"
 
 
 def request_of(question: str) -> str:
-    """Returns the request that a judging question is about."""
+    """Extracts the request from a judging question."""
     return question.partition(_BEFORE_REQUEST)[2]
 
 
@@ -191,10 +192,10 @@ def _task(num_candidates: int) -> str:
 
 
 def judging_key(question: str, right: int | None, num_candidates: int) -> AnswerKey:
-    """Returns which answers are accepted.
+    """Returns the answer key of a judging question.
 
     Args:
-        question: What the judge is asked.
+        question: The question for the judge.
         right: Index of the right candidate; None for a single flawed one.
         num_candidates: 1, 2 or 4.
     """
@@ -207,15 +208,15 @@ def judging_key(question: str, right: int | None, num_candidates: int) -> Answer
 
 
 def judging_sample(case: Case, sample_id: str) -> Sample:
-    """Returns a case as a question.
+    """Returns a case as a sample.
 
     Args:
         case: The case.
-        sample_id: By which its source finds it again.
+        sample_id: The id by which its source finds it again.
     """
     num_candidates = len(case.candidates)
     question = judging_question(case.track, case.request, num_candidates)
-    findings = (_finding(response_name(index), each) for index, each in enumerate(case.candidates))
+    findings = (_finding(response_name(index), candidate) for index, candidate in enumerate(case.candidates))
     return Sample(
         sample_id=sample_id,
         question=question,
@@ -224,7 +225,7 @@ def judging_sample(case: Case, sample_id: str) -> Sample:
         digest=case.digest,
         images=case.images,
         document=case.document,
-        texts=tuple((response_name(index), each.text) for index, each in enumerate(case.candidates)),
+        texts=tuple((response_name(index), candidate.text) for index, candidate in enumerate(case.candidates)),
         evidence=case.evidence,
         evidence_pages=case.evidence_pages,
         facts=" ".join(filter(None, (case.facts, *findings))),
@@ -232,18 +233,18 @@ def judging_sample(case: Case, sample_id: str) -> Sample:
 
 
 def category_of(case: Case) -> str:
-    """Returns track and kind of flaw, such as `fine_grained_wrong_color`; `…_right` for a single right response."""
+    """Returns the track and kind of flaw, such as `fine_grained_wrong_color`; `…_right` for a single right response."""
     kind = "right" if case.flaw is None else case.flaw.kind.replace(":", "_")
     return f"{case.track}_{kind}"
 
 
 def track_of(category: str) -> str:
-    """Returns the track of a category; the category itself where it is of none, as in users' data."""
+    """Returns the track of a category; the category itself if it has none, as in users' data."""
     return next((track for track in TRACKS if category.startswith(f"{track}_")), category)
 
 
 def _finding(name: str, candidate: Candidate) -> str:
-    """Returns what an examination of a candidate comes to, in one sentence."""
+    """Returns the finding about a candidate, in one sentence."""
     if candidate.flaw is None:
         return f"{name} is right."
     return f"{name} is wrong about “{candidate.flaw.place.rstrip('.')}”: {candidate.flaw.truth}"

@@ -1,15 +1,19 @@
-"""Judged responses from a user's local copy of public data, or from pairs of one's own; nothing is downloaded.
+"""Judged responses from a local copy of public data, or from your own pairs; nothing is downloaded.
 
-| kind | file in the folder | what a row has |
+| kind | file in the folder | fields of a row |
 |---|---|---|
-| `vl_rewardbench` | `data/test-*.parquet`, `data.jsonl` | `id`, `query`, `response` (two), `human_ranking`, `image` |
-| `llava_critic` | `pairwise/train-*.parquet` | `id`, `image`, `conversations` of a comparison and its verdict |
+| `vl_rewardbench` | `data/test-*.parquet`, `data.jsonl` | `id`, `query`, `response` (two), `human_ranking`,
+`image` |
+| `llava_critic` | `pairwise/train-*.parquet` | `id`, `image`, `conversations` of a comparison and its verdict
+|
 | `mm_ifeval` | | `id`, `image`, `question`, `constraints`, and a model's `prediction` |
-| `armbench_vl` | its three `.jsonl` files | `idx`, `rm_tag`, `question`, `preds`, `gt`, `images` or `doc_id` |
-| `pairs` | | `prompt`, `chosen`, `rejected`, `image` where there is one |
+| `armbench_vl` | its three `.jsonl` files | `idx`, `rm_tag`, `question`, `preds`, `gt`, `images` or `doc_id`
+|
+| `pairs` | | `prompt`, `chosen`, `rejected`, and optionally `image` |
 
-A file `<kind>.jsonl` (a row a line), `<kind>.json` (a list of rows) or `<kind>.parquet` comes before the files that a
-data set is published in. An `image` is a file of the folder, base64, or in the table.
+A file `<kind>.jsonl` (one row per line), `<kind>.json` (a list of rows) or `<kind>.parquet` takes precedence
+over the files that a dataset is published in. An `image` is a file in the folder, base64, or part of the
+table.
 """
 
 from __future__ import annotations
@@ -41,15 +45,16 @@ from vlm_envs.validation import require_choice
 
 
 def mm_ifeval_row(row: Row) -> JudgedRow | None:
-    """Returns a prediction on MM-IFEval that rules can judge; None for one that they cannot.
+    """Returns a prediction on MM-IFEval that rules can judge; None if they cannot.
 
-    Fields: `id`, `question` (the whole prompt, as in the table of VLMEvalKit) or `instruction` (as in MM-IFEngine's own
-    files, to which the constraints' texts are added as its evaluation adds them), `constraints` (a list, or a text that
-    is JSON of one), `image` or `image_path`, and `prediction`, the response of the model that was run on it (MM-IFEval
-    itself has none; evaluation tools add that column). A constraint is `{"key", "value", "judge"}` with
-    `judge` such as `{"method": "rule_based", "verify_funcs": [{"func": …, "params": […]}]}`. Rows with a constraint
-    that only a model can judge are left out, as are those of other `tag`s than `C-Level` and of other `infer_type`s
-    than `main`. Right is what passes every check in the definition of MM-IFEngine. Not run on the original data here.
+    Fields: `id`, `question` (the whole prompt, as in VLMEvalKit's table) or `instruction` (as in
+        MM-IFEngine's own files; the constraints' texts are appended as in its evaluation), `constraints` (a
+        list, or a list as JSON text), `image` or `image_path`, and `prediction`, the response of an evaluated
+        model (MM-IFEval itself has none; evaluation tools add that column). A constraint is `{"key", "value",
+        "judge"}` with `judge` such as `{"method": "rule_based", "verify_funcs": [{"func": …, "params":
+        […]}]}`. Rows with a constraint that only a model can judge are omitted, as are rows with a `tag`
+        other than `C-Level` or an `infer_type` other than `main`. A response is right if it passes every
+        check as MM-IFEngine defines it. Not tested on the original data.
     """
     if (row.fields.get("tag") or "C-Level", row.fields.get("infer_type") or "main") != ("C-Level", "main"):
         return None
@@ -73,23 +78,23 @@ def mm_ifeval_row(row: Row) -> JudgedRow | None:
 
 
 def _request(row: Row, constraints: list[dict[str, Any]]) -> str:
-    """Returns the whole prompt; where a row holds it in parts, the instruction and what each constraint says."""
+    """Returns the whole prompt, or the instruction followed by the text of each constraint."""
     if row.has("question") or not row.has("instruction"):
         return without_marks(row.raw("question"))
     said = [item["value"] for item in constraints if isinstance(item.get("value"), str) and item["value"].strip()]
     if len(said) < len(constraints):
-        row.fault("a constraint's 'value' is the text that asks for it, beside an 'instruction' that does not")
+        row.fault("an 'instruction' needs the text of each constraint as its 'value'")
     return " ".join((without_marks(row.raw("instruction")), *said))
 
 
 def _constraints(row: Row) -> list[dict[str, Any]]:
-    """Returns the constraints of a row, which may be JSON within JSON."""
+    """Returns the constraints of a row, which may be JSON text."""
     value = row.get("constraints", list, str)
     if isinstance(value, str):
         try:
             value = json.loads(value)
         except (ValueError, RecursionError) as error:
-            row.fault(f"'constraints' is a text that is no JSON: {error}")
+            row.fault(f"'constraints' is not valid JSON: {error}")
     if not isinstance(value, list) or not value:
         row.broken("a list of at least one constraint as 'constraints'", value)
     for item in value:
@@ -101,7 +106,7 @@ def _constraints(row: Row) -> list[dict[str, Any]]:
 
 
 def _calls(row: Row, judge: Mapping[str, Any]) -> list[Any]:
-    """Returns what a rule calls; without a call there is no rule, and every response would pass it."""
+    """Returns the function calls of a rule; a rule without calls would accept every response."""
     calls = judge.get("verify_funcs")
     if not isinstance(calls, list) or not calls:
         row.broken("a list of at least one call as 'verify_funcs'", calls)
@@ -109,7 +114,7 @@ def _calls(row: Row, judge: Mapping[str, Any]) -> list[Any]:
 
 
 def _constraint(row: Row, call: Any) -> Constraint:
-    """Returns a call of one of MM-IFEngine's functions as a constraint; its parameters come in order."""
+    """Converts a call of an MM-IFEngine function, with positional parameters, to a constraint."""
     if not isinstance(call, dict) or not isinstance(call.get("func"), str):
         row.broken("an object with 'func' and 'params' in 'verify_funcs'", call)
     params = call.get("params", [])
@@ -119,7 +124,7 @@ def _constraint(row: Row, call: Any) -> Constraint:
         if not isinstance(params, list) or len(params) != len(names):
             raise ValueError(f"it takes {', '.join(names) or 'no parameters'}; got {params!r}")
         return Constraint.of(checker.name, **dict(zip(names, params, strict=True)))
-    except ValueError as error:  # ConfigError and pydantic's ValidationError both are.
+    except ValueError as error:  # base class of ConfigError and pydantic's ValidationError
         row.fault(f"{call['func'][:80]} cannot be called: {error}")
 
 
@@ -128,11 +133,10 @@ _GROUPS = {
     "reasoning": ("reasoning", "mathverse", "mmmu"),
     "general": ("wildvision", "vlfeedback"),
 }
-"""Groups of VL-RewardBench by how its subsets, the folders of their pictures and the ids of their rows begin."""
+"""Groups of VL-RewardBench, by prefixes of its subsets, image folders, and row ids."""
 
 _REST = "general"
-"""Where rows belong whose id begins otherwise (`jailbreak-…`, `svit-…`): all are VLFeedback's, as the released `cal.py`
-has it."""
+"""Group of rows with any other id (`jailbreak-…`, `svit-…`): all belong to VLFeedback, as in the released `cal.py`."""
 
 _COMPARISON = re.compile(
     r"Question:\s*\[(?P<question>.*)\]\s*"
@@ -149,17 +153,17 @@ _DENIED = re.compile(
     r"(?: that)?(?: the)? $",
     re.IGNORECASE,
 )
-"""Right before a verdict: it is not what is said."""
+"""Text immediately before a verdict that negates it."""
 
 
 def vl_rewardbench_row(row: Row) -> JudgedRow:
     """Returns a row of VL-RewardBench.
 
-    Fields: `id`, `query`, `response` (two texts), `human_ranking` (the rank of each, 0 for the better one), and `image`
-    (in the published table; a file or base64 in JSON) or `image_path` (a file). In place of `query`, `response` and
-    `human_ranking` there may be `prompt`, `chosen` and `rejected`, as R1-Reward's `data.jsonl` has them. All other
-    fields (`query_source`, `models`, `judge`, `rationale`, `ground_truth`) are ignored, but for `query_source` where
-    neither the picture's path nor the id tells a row's group.
+    Fields: `id`, `query`, `response` (two texts), `human_ranking` (the rank of each, 0 for the better one),
+        and `image` (in the published table; a file or base64 in JSON) or `image_path` (a file). `prompt`,
+        `chosen` and `rejected` may replace `query`, `response` and `human_ranking`, as in R1-Reward's
+        `data.jsonl`. All other fields (`query_source`, `models`, `judge`, `rationale`, `ground_truth`) are
+        ignored, except that `query_source` decides a row's group if neither the image path nor the id does.
     """
     if row.has("chosen"):
         (request, *responses), right = [row.raw(name) for name in _ROLES], 0
@@ -167,7 +171,7 @@ def vl_rewardbench_row(row: Row) -> JudgedRow:
         request, responses = row.raw("query"), [*row.raw_texts("response", (2,))]
         ranking: Any = row.fields.get("human_ranking")
         if ranking not in ([0, 1], [1, 0]):
-            row.broken("[0, 1] or [1, 0], the better response having 0, as 'human_ranking'", ranking)
+            row.broken("[0, 1] or [1, 0] as 'human_ranking', with 0 for the better response", ranking)
         right = ranking.index(0)
     row.check_media(request, responses)
     image = _image(row)
@@ -189,11 +193,11 @@ def _pair(row: Row, category: str, prompt: str, chosen: str, rejected: str, *, i
 
 
 def own_pair(row: Row) -> JudgedRow:
-    """Returns a pair of one's own, in the layout of preference data sets.
+    """Returns one of your own pairs, in the usual layout of preference datasets.
 
-    Fields: `prompt`, `chosen`, `rejected`, each a text or, as in TRL, a list of one message; `image` (a file, base64,
-    or in a table) where there is an image, or a list of it as `images`. Rows with several images, placeholders without
-    an image, or media that are not read are broken.
+    Fields: `prompt`, `chosen`, `rejected`, each a text or, as in TRL, a list of one message; optionally
+        `image` (a file, base64, or part of the table), or a list of one as `images`. Rows with several
+        images, placeholders without an image, or unsupported media are broken.
     """
     texts = [_said(row, *field) for field in _ROLES.items()]
     image = row.image()
@@ -205,7 +209,7 @@ _ROLES = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
 
 
 def _said(row: Row, field: str, role: str) -> str:
-    """Returns the text of a field, or of the only message in it, in which images are marks."""
+    """Returns the text of a field or of its only message, with marks in place of images."""
     value: Any = row.get(field, str, list)
     if isinstance(value, list):
         message = value[0] if len(value) == 1 and isinstance(value[0], dict) else {}
@@ -228,16 +232,16 @@ def _part(row: Row, field: str, part: Any) -> str:
 
 
 def _image(row: Row) -> Any:
-    """Returns the image of a row that must have one."""
+    """Returns the image of a row, which must have one."""
     if (image := row.image()) is None:
         row.broken("an image as 'image'", image)
     return image
 
 
 def _group(row: Row, image: str | TableImage) -> str:
-    """Returns what a row is about, by its picture's path, or else its id, or else where its query is from.
+    """Returns the group of a row, by its image path, its id, or the source of its query, in this order.
 
-    Of a path the innermost folder that tells counts, and the file's own name where none does.
+    In a path, the innermost folder with a known prefix counts, then the file name.
     """
     path = image if isinstance(image, str) and is_file_name(image) else ""
     told = str(row.fields.get("query_source") or "").lower()
@@ -250,12 +254,12 @@ def _group(row: Row, image: str | TableImage) -> str:
 
 
 def llava_critic_row(row: Row) -> JudgedRow | None:
-    """Returns a comparison of LLaVA-Critic-113k; None for one without a winner.
+    """Returns a comparison of LLaVA-Critic-113k; None if it has no winner.
 
-    Fields: `id`, `image`, `conversations` (turns with `from` and `value`): what a person says, with `Question: […]`,
-    `The first response: […]` and `The second response: […]`, and the model's verdict in free words; `source` is
-    ignored. Rows of the other kind (one response, a score) and verdicts that name no winner, or both, are left out. Not
-    run on the original data here.
+    Fields: `id`, `image`, `conversations` (turns with `from` and `value`): a person's turn, with `Question:
+        […]`, `The first response: […]` and `The second response: […]`, and the model's verdict in free text;
+        `source` is ignored. Rows of the other kind (one response and a score) are omitted, as are verdicts
+        that name no winner, or both. Not tested on the original data.
     """
     turns = row.get("conversations", list)
     if len(turns) < 2 or not all(isinstance(turn, dict) and isinstance(turn.get("value"), str) for turn in turns):
@@ -267,51 +271,55 @@ def llava_critic_row(row: Row) -> JudgedRow | None:
     responses = (match["first"].strip(), match["second"].strip())
     if not all(responses) or responses[0] == responses[1]:
         return None
-    preamble = without_marks(asked[: match.start()])  # Its placeholder and the question's are of the same image
+    preamble = without_marks(asked[: match.start()])  # its placeholder denotes the same image as the question's
     row.check_media(preamble + match["question"], responses)
     return replace(_pair(row, "llava_critic", match["question"], *responses, image=_image(row)), right=right)
 
 
 def _winner(verdict: str) -> int | None:
-    """Returns which response a verdict prefers; None when it names none, or both, or denies that one is better."""
+    """Returns the preferred response; None if the verdict names neither or both, or negates the preference."""
     plain = verdict.replace("*", "")
-    if any(_DENIED.search(plain[: found.start()]) for each in (_FIRST, _SECOND) for found in each.finditer(plain)):
+    if any(
+        _DENIED.search(plain[: found.start()]) for pattern in (_FIRST, _SECOND) for found in pattern.finditer(plain)
+    ):
         return None
     first, second = _FIRST.search(plain), _SECOND.search(plain)
     return None if bool(first) == bool(second) else int(second is not None)
 
 
 RELEASED = "fine_grained_perception.jsonl multimodal_long_document.jsonl multimodal_instruction_following.jsonl"
-"""The files of the release, one a track."""
+"""The files of the release, one per track."""
 
 _DOCUMENTS = "documents"
 _NUM_RESPONSES = {"single_rm": 1, "pair_rm": 2, "2-way-pair_rm": 2, "4-way-pair_rm": 4}
-"""Kinds of judging by the name that `rm_tag` gives them."""
+"""Number of responses by `rm_tag`."""
 
 
 def armbench_row(row: Row) -> JudgedRow:
     """Returns a row of ARMBench-VL, as released or in this project's own layout.
 
-    Released (read off ARM-Thinker's evaluation code): `idx`, `rm_tag` (`single_rm`, `pair_rm`, `2-way-pair_rm` or
-    `4-way-pair_rm`), `question`, `preds` (1, 2 or 4 texts), `gt` (`"True"` or `"False"`, or the number of the better
-    one), `images` (the first one is the picture, a file), and for documents `doc_id` (a PDF, which is looked for in the
-    folder `documents`: MMLongBench-Doc's), for instructions `constraints` (the first one's `value` is what is judged).
+    Released (according to ARM-Thinker's evaluation code): `idx`, `rm_tag` (`single_rm`, `pair_rm`,
+    `2-way-pair_rm` or `4-way-pair_rm`), `question`, `preds` (1, 2 or 4 texts), `gt` (`"True"` or `"False"`,
+    or the number of the better one), `images` (the first one is the image, a file), for documents `doc_id` (a
+    PDF of MMLongBench-Doc in the folder `documents`), and for instructions `constraints` (the first one's
+    `value` is judged).
 
-    Own: `id`, `track` (one of `TRACKS`), `question`, `responses` (1, 2 or 4 texts), `answer` (for one response true or
-    false, for several the number of the right one, counted from 1), and one of `image` (a file or base64, or a list of
-    it as `images`), `document` (a PDF of the folder), or `document` with `pages` (pictures of its pages); nothing for
-    plain instructions. `evidence_pages` may name pages, counted from 1. Not run on the original data here.
+    Own layout: `id`, `track` (one of `TRACKS`), `question`, `responses` (1, 2 or 4 texts), `answer` (true or
+    false for one response, else the number of the right one, counted from 1), and one of `image` (a file or
+    base64, or a list of one as `images`), `document` (a PDF in the folder), or `document` with `pages`
+    (images of its pages); nothing for plain instructions. `evidence_pages` may list pages, counted from 1.
+    Not tested on the original data.
 
-    No two responses of an own row may be equal. In a released row the right response may equal no other, but two wrong
-    ones may be equal: two models can make the same mistake, and the benchmark's own rows are kept as they are.
+    Responses in our own layout must all differ. In a released row, only the right response must differ from
+    all others: two models can make the same mistake, and the benchmark's rows are kept as they are.
     """
     return _released_row(row) if row.has("rm_tag") else _own_row(row, "armbench")
 
 
 def judged_row(row: Row) -> JudgedRow:
-    """Returns a row of one's own, to train on, in the own layout of `armbench_row`.
+    """Returns one of your own rows to train on, in the own layout of `armbench_row`.
 
-    `python -m training pairs` writes a file of them.
+    `python -m training pairs` writes files of such rows.
     """
     return _own_row(row, "judged")
 
@@ -320,7 +328,7 @@ def _released_row(row: Row) -> JudgedRow:
     row.raw("rm_tag")
     responses = row.raw_texts("preds", (_NUM_RESPONSES[row.one_of("rm_tag", [*_NUM_RESPONSES])],))
     right = _released_right(row, len(responses))
-    if right is not None:  # two wrong ones may be equal
+    if right is not None:  # two wrong responses may be equal
         check_distinct(row, responses, right)
     document = f"{_DOCUMENTS}/{row.raw('doc_id')}" if row.has("doc_id") else ""
     requirement = _requirement(row)
@@ -338,7 +346,7 @@ def _released_row(row: Row) -> JudgedRow:
 
 
 def _requirement(row: Row) -> str:
-    """Returns what a response is to satisfy, where a row is about that; empty for others."""
+    """Returns the requirement that a response is judged by; empty if there is none."""
     if not row.fields.get("constraints"):
         return ""
     first = row.get("constraints", list)[0]
@@ -394,12 +402,12 @@ def _right(row: Row, num_responses: int) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Kind:
-    """How a data set is read.
+    """How to read a dataset.
 
     Attributes:
-        read: Reads a row; None leaves it out.
-        is_benchmark: Whether it was published to measure with, not to train on.
-        published: Patterns of the files it was published in.
+        read: Parses a row; None omits it.
+        is_benchmark: Whether it was published for evaluation rather than training.
+        published: Patterns of the published files.
     """
 
     read: Callable[[Row], JudgedRow | None]
@@ -433,24 +441,25 @@ def judging_dataset(
     is_benchmark: bool | None = None,
     train_on_all: bool = False,
 ) -> DatasetSource:
-    """Opens a local copy of a data set.
+    """Opens a local copy of a dataset.
 
     Args:
         kind: One of `DATASETS`.
-        folder: Where the copy is.
-        reverse_order: Whether the candidates come in the opposite order, in rows of the other order's ids, too. Without
-            it a row comes in the order that its id says.
-        is_benchmark: Whether all rows are in the split `test`; False divides them by a hash of their picture, or of
-            their text where they have none, so that one can train on them. None for what the data set is: all but
-            `llava_critic`, `judged` and `pairs` are benchmarks.
-        train_on_all: Whether all rows are in the split `train`.
+        folder: Folder of the copy.
+        reverse_order: Whether candidates are shown in the opposite order, even for ids that name the other
+            one. By default each row uses the order in its id.
+        is_benchmark: True puts all rows into the split `test`. False splits them by a hash of their image, or
+            of their text if they have none, so that some can be used for training. None uses the default of
+            the dataset: all but `llava_critic`, `judged` and `pairs` are benchmarks.
+        train_on_all: Whether to put all rows into the split `train`.
 
     Returns:
         A source of its rows.
 
     Raises:
-        ConfigError: If there is no such kind, folder or file, `is_benchmark` comes beside `train_on_all`, or every row
-            is broken. Some broken ones are left out, named with file and row, and counted.
+        ConfigError: If the kind, folder, or file does not exist, `is_benchmark` is combined with
+            `train_on_all`, or every row is broken. If only some rows are broken, they are omitted, counted,
+            and reported with file and row.
     """
     known = _KINDS[require_choice("dataset", kind, DATASETS)]
     whole = whole_split(kind, known.is_benchmark, is_benchmark=is_benchmark, train_on_all=train_on_all)

@@ -1,4 +1,4 @@
-"""`JudgingSource`: cases of the three tracks, drawn from scenes, reports and instructions."""
+"""Cases of the three tracks, drawn from scenes, reports, and instructions."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ _ID = re.compile(r"judging:(\w+):(\w+):([124]):(forward|reverse):(0|[1-9][0-9]{0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseName:
-    """What a case is made from again.
+    """Everything needed to recreate a case.
 
     Attributes:
         track: One of `TRACKS`.
         profile: Definition by which constraints are checked.
         num_candidates: 1, 2 or 4.
-        is_reversed: Whether the candidates stand in the opposite order.
-        seed: Of the generator that makes it.
-        question_id: Id of the question it is made of; of `instruction_following`, what is required, where not all is.
+        is_reversed: Whether the candidates are in the opposite order.
+        seed: Seed of the generator.
+        question_id: Id of the underlying question; for `instruction_following`, the requirements if they are
+            not the default.
     """
 
     track: str
@@ -52,17 +53,18 @@ class CaseName:
 
     @classmethod
     def read(cls, sample_id: str) -> CaseName:
-        """Reads an id.
+        """Parses an id.
 
         Raises:
-            LevelError: If it is none.
+            LevelError: If it is malformed.
         """
         match = _ID.fullmatch(sample_id)
         if not match or match[1] not in TRACKS or match[2] not in PROFILES or int(match[5]) >= _MAX_SEED:
             example = cls(track="instruction_following", profile="arm", num_candidates=2, is_reversed=False, seed=77)
             raise LevelError(
-                f"{sample_id[:80]!r} is no id of a case. One is such as {str(example)!r}: track, definition, number of "
-                "candidates, order, seed, and the id of the question it is made of, where it is made of one."
+                f"{sample_id[:80]!r} is not the id of a case. Expected the track, definition, number of candidates, "
+                "order, "
+                f"seed, and the id of the underlying question, if any, such as {str(example)!r}."
             )
         track, profile, num_candidates, order, seed, question_id = match.groups()
         return cls(
@@ -77,21 +79,21 @@ class CaseName:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgingSource:
-    """Responses to be judged, of which what is wrong with them is known.
+    """A source of responses to judge, whose flaws are known.
 
     Attributes:
-        tracks: Which tracks, drawn with equal chances.
+        tracks: Tracks, drawn with equal probability.
         num_candidates: 1 (is it right?), 2 or 4 (which one is right?).
-        reverse_order: Whether the candidates come in the opposite order. Equal seeds give equal cases otherwise, so
-            an evaluation in both orders runs twice on the same seeds. An id of the other order is found in this one
-            then, so that levels can be judged in both orders, too.
+        reverse_order: Whether candidates are shown in the opposite order. Equal seeds give otherwise equal
+            cases, so running an evaluation twice on the same seeds covers both orders. Ids that name the
+            other order are also found and shown in this one, so that levels can be judged in both orders.
         profile: Definition by which constraints are checked.
-        requirements: What the instructions of `instruction_following` require.
-        scenes: Where the questions of `fine_grained` come from; `SceneSource()` by default.
-        reports: Where those of `document` come from; `ReportSource()` by default.
+        requirements: Constraints on the requirements of `instruction_following`.
+        scenes: Source of questions for `fine_grained`; `SceneSource()` by default.
+        reports: Source of questions for `document`; `ReportSource()` by default.
 
     Raises:
-        ConfigError: If a value is not usable.
+        ConfigError: If a value is not valid.
     """
 
     name: ClassVar[str] = "judging"
@@ -105,24 +107,22 @@ class JudgingSource:
 
     def __post_init__(self) -> None:
         if not self.tracks or len(set(self.tracks)) < len(self.tracks):
-            raise ConfigError(f"tracks must name at least one track and none twice; got {self.tracks!r}.")
+            raise ConfigError(f"tracks must list at least one track and no duplicates; got {self.tracks!r}.")
         for track in self.tracks:
             require_choice("tracks", track, TRACKS)
         if isinstance(self.num_candidates, bool) or self.num_candidates not in NUM_CANDIDATES:
             raise ConfigError(f"num_candidates must be 1, 2 or 4; got {self.num_candidates!r}.")
         if self.requirements.counterfactual and self.num_candidates > 2:
-            raise ConfigError(
-                "counterfactual is of one or two responses; of four, num_candidates=4, only one can be right."
-            )
+            raise ConfigError("counterfactual needs num_candidates=1 or 2; only one of four responses can be right.")
         require_choice("profile", self.profile, PROFILES)
 
     def draw(self, rng: np.random.Generator, split: str) -> Sample:
         """Returns a sample of a split.
 
         Args:
-            rng: The only source of chance.
-            split: `"train"`, `"val"` or `"test"`; the question that the case is made of belongs to it, or else the
-                instruction, or the pair of texts where either may be the right one.
+            rng: The only source of randomness.
+            split: `"train"`, `"val"` or `"test"`. The split is decided by the underlying question, or by the
+                instruction, or, for counterfactual pairs, by both texts.
 
         Raises:
             GenerationError: If no case was found.
@@ -132,7 +132,7 @@ class JudgingSource:
         return judging_sample(case, sample_id)
 
     def draw_case(self, rng: np.random.Generator, split: str) -> tuple[str, Case]:
-        """Returns the id and the case of the sample that `draw` gives for an equal generator; raises as it does."""
+        """Returns the id and case of the sample that `draw` returns for an equal generator; raises as `draw`."""
         require_choice("split", split, SPLITS)
         track = pick(rng, self.tracks)
         for _ in range(_MAX_TRIES):
@@ -145,44 +145,44 @@ class JudgingSource:
                 seed=int(rng.integers(_MAX_SEED)),
                 question_id=str(self.requirements) if question is None else question.sample_id,
             )
-            # A question belongs to its split already, and so does whatever is made of it.
+            # The underlying question already belongs to the split, and so does the case
             case = _make(name, question, lambda content: split_of(content.encode()) == split)
             if case is not None:
                 return str(name), case
-        raise GenerationError(f"No case of track {track!r} and split {split!r} was found in {_MAX_TRIES} tries.")
+        raise GenerationError(f"No case of track {track!r} and split {split!r} was found in {_MAX_TRIES} attempts.")
 
     def find(self, sample_id: str) -> Sample:
-        """Returns the sample of an id that a source gave, in the order that the id says, or in the reverse one.
+        """Returns the sample with an id, in the order that the id names, or in the reverse one.
 
         Raises:
-            LevelError: If it is no id of a case.
+            LevelError: If it is not the id of a case.
         """
         if self.reverse_order:
             sample_id = str(replace(CaseName.read(sample_id), is_reversed=True))
         return judging_sample(self.case(sample_id), sample_id)
 
     def case(self, sample_id: str) -> Case:
-        """Returns the case behind an id, candidates in the order they are shown, flaws and constraints included.
+        """Returns the case with an id, including flaws and constraints; candidates are in the order shown.
 
         Raises:
-            LevelError: If it is no id of a case.
+            LevelError: If it is not the id of a case.
         """
         name = CaseName.read(sample_id)
         question = None
         if name.track != "instruction_following":
             if not name.question_id:
-                raise LevelError(f"{sample_id[:80]!r}: cases of pictures and documents are made of a question.")
+                raise LevelError(f"{sample_id[:80]!r}: a case about an image or a document needs the id of a question.")
             question = self._questions[name.track].find(name.question_id)
         elif Requirements.read(name.question_id) is None:
-            raise LevelError(f"{sample_id[:80]!r}: cases of instructions are made of no question.")
+            raise LevelError(f"{sample_id[:80]!r}: a case about an instruction has no question id.")
         case = _make(name, question)
         if case is None:
-            raise LevelError(f"{sample_id[:80]!r}: this seed makes no case of this question.")
+            raise LevelError(f"{sample_id[:80]!r}: this seed does not produce a case from this question.")
         return case
 
     @cached_property
     def _questions(self) -> dict[str, SampleSource]:
-        """Where the questions of each track come from; made when first needed, since sources load packages."""
+        """Question sources by track, created on first use because they import packages."""
         from vlm_envs.content.reports.report_source import ReportSource
         from vlm_envs.content.scenes.scene_source import SceneSource
 
@@ -193,7 +193,7 @@ class JudgingSource:
 
 
 def _make(name: CaseName, question: Sample | None, is_wanted: Callable[[str], bool] | None = None) -> Case | None:
-    """Returns the case of a name; None if its seed makes none of this question, or its instruction is not wanted."""
+    """Returns the case of a name; None if its seed does not produce one, or if its instruction is rejected."""
     rng, number = np.random.default_rng(name.seed), name.num_candidates
     if question is None:
         case = draw_instruction_case(

@@ -1,4 +1,4 @@
-"""Ids of judging levels name the order in which candidates are shown; what is asked is the same in both."""
+"""Ids of judging levels name the order in which candidates are shown; the question is the same in both orders."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ _ORDER = re.compile(r":(?:forward|reverse):")
 
 
 def question_of(level_id: str) -> str:
-    """Returns a level's id without the order of its candidates: equal for a pair and the same pair turned.
+    """Returns a level id without the order of its candidates, so that both orders of a pair are equal.
 
-    Ids of other levels, which name no order, are returned as they are.
+    Ids of other levels, which name no order, are returned unchanged.
     """
     return _ORDER.sub(":*:", level_id, count=1)

@@ -1,7 +1,7 @@
-"""The track `fine_grained`: paragraphs about small things of a large picture, one of whose claims may be wrong.
+"""The track `fine_grained`: paragraphs about small things in a large image, in which one claim may be wrong.
 
-Source: ARM-Thinker, section 4.2: questions are rewritten into descriptive ones, and responses describe the region while
-mentioning the right fact or a wrong one.
+Source: ARM-Thinker, section 4.2: questions are rewritten into descriptive ones, and responses describe the
+region while mentioning the right fact or a wrong one.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from vlm_envs.qa.sample import Evidence, Sample
 
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six")
 SMALL_PX = 40
-"""Longer side of the things that claims are about: too small to be seen in a large picture as it is shown."""
+"""Maximum longer side of the things in claims: too small to see in a large image as shown."""
 
 _MAX_RELATED = 8
-"""Things of a scene that relations are said of; all pairs of them are."""
+"""Maximum number of things whose pairwise relations become claims."""
 
 _NUM_ABSENT = 4
-"""Kinds and colours of a scene that counts of nothing are said of."""
+"""Number of absent combinations of kind and color that become claims."""
 
 _OPENINGS = (
     "",
@@ -42,19 +42,19 @@ def draw_picture_case(rng: np.random.Generator, question: Sample, *, num_candida
     """Draws a case about the scene of a question, its candidates in random order.
 
     Args:
-        rng: Where all randomness comes from.
-        question: A sample of a `SceneSource`; only its picture is used.
-        num_candidates: 1, 2 or 4. A single one is right in half of the cases.
+        rng: The only source of randomness.
+        question: A sample of a `SceneSource`; only its image is used.
+        num_candidates: 1, 2 or 4. A single one is right half the time.
 
     Returns:
         The case; None if the scene offers none.
 
     Raises:
-        ConfigError: If the question is about no scene.
+        ConfigError: If the question is not about a scene.
     """
     image = question.images[0] if question.images else None
     if not isinstance(image, SceneImageRef):
-        raise ConfigError(f"The track fine_grained is made of scenes; {question.sample_id[:80]!r} is about none.")
+        raise ConfigError(f"The track fine_grained needs a question about a scene; got {question.sample_id[:80]!r}.")
     scene = image.scene
     dispute = draw_dispute(rng, picture_claims(rng, scene), max(2, num_candidates))
     if dispute is None:
@@ -79,11 +79,11 @@ def draw_picture_case(rng: np.random.Generator, question: Sample, *, num_candida
 
 
 def picture_claims(rng: np.random.Generator, scene: Scene) -> dict[str, Sequence[Claim]]:
-    """Returns claims about a scene by group.
+    """Returns claims about a scene, by group.
 
     Args:
-        rng: Draws which of many are taken.
-        scene: What they are about.
+        rng: Selects among many possible claims.
+        scene: The scene.
     """
     kinds = Counter(thing.kind for thing in scene.things)
     names = Counter(thing.name for thing in scene.things)
@@ -112,7 +112,7 @@ def picture_claims(rng: np.random.Generator, scene: Scene) -> dict[str, Sequence
 
 
 def small_things(scene: Scene) -> tuple[int, ...]:
-    """Returns the indices of the things of at most `SMALL_PX`, which claims are about; of all where none is."""
+    """Returns the indices of things no larger than `SMALL_PX`, or of all things if there are none."""
     small = tuple(index for index, thing in enumerate(scene.things) if thing.size_px <= SMALL_PX)
     return small or tuple(range(len(scene.things)))
 
@@ -149,25 +149,25 @@ _SENTENCES = {
         "The hands of the {0} stand at {{value}}.",
     ),
 }
-"""Topic and wordings of claims, by the flaw of those that are not so."""
+"""Topic and wordings of claims, by the flaw of false ones."""
 
 
 def _claim(flaw: str, value: str, kinds: Collection[str], things: tuple[int, ...], *names: str) -> Claim:
-    """Returns a claim about things of some kinds, which its sentences call by names."""
+    """Returns a claim about things of some kinds, whose sentences refer to them by name."""
     topic, *wordings = (text.format(*names) for text in _SENTENCES[flaw])
     subjects = frozenset(kinds)
     return Claim(topic=topic, wordings=tuple(wordings), value=value, subjects=subjects, flaw=flaw, things=things)
 
 
 def _counts(scene: Scene, small: Collection[int]) -> list[Claim]:
-    """Returns how many there are of each kind and colour of which a small thing is there."""
+    """Returns the counts of all combinations of kind and color that occur among the small things."""
     traits = Counter((thing.kind, thing.color) for thing in scene.things)
     asked = sorted({(scene.things[index].kind, scene.things[index].color) for index in small})
     return [_count(scene, *trait, traits[trait]) for trait in asked if traits[trait] < len(_NUMBERS)]
 
 
 def _absences(rng: np.random.Generator, scene: Scene) -> list[Claim]:
-    """Returns counts of nothing: a kind that is there in a colour that it does not have."""
+    """Returns claims that count zero things: kinds in the scene, in colors they do not have there."""
     there = {(thing.kind, thing.color) for thing in scene.things}
     kinds, colors = sorted({kind for kind, _ in there}), sorted({color for _, color in there})
     absent = [(kind, c) for kind in kinds for c in colors if (kind, c) not in there and c in colors_of(kind)]
@@ -180,7 +180,7 @@ def _count(scene: Scene, kind: str, color: str, number: int) -> Claim:
 
 
 def _relations(scene: Scene, indices: Sequence[int]) -> dict[str, Sequence[Claim]]:
-    """Returns where things are, seen from each other: sides, heights, and both at once."""
+    """Returns claims about the relative positions of things: sideways, vertical, and both."""
     sides, heights, directions = [], [], []
     for one in indices:
         for other in indices:
@@ -200,7 +200,7 @@ def _relation(scene: Scene, one: int, other: int, words: str) -> Claim:
 
 
 def _flaw_kind(claim: Claim, said: str) -> str:
-    """Returns the claim's kind, with counts of nothing told apart."""
+    """Returns the kind of flaw, distinguishing wrong counts that involve zero."""
     if claim.flaw != "wrong_count":
         return claim.flaw
     return {claim.value: "hallucinated_object", said: "missed_object"}.get(_NUMBERS[0], "wrong_count")

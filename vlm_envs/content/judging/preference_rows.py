@@ -1,4 +1,4 @@
-"""Rows of judged responses, as samples with their pictures and documents."""
+"""Rows of judged responses, and their conversion to samples with images and documents."""
 
 from __future__ import annotations
 
@@ -23,29 +23,31 @@ from vlm_envs.tools.tool_errors import ToolError
 
 
 def check_distinct(row: Row, responses: tuple[str, ...], right: int | None = None) -> None:
-    """Refuses responses of which two are equal but for white space at their ends.
+    """Rejects a row with equal responses, ignoring white space at their ends.
 
     Args:
         row: The row.
         responses: Its responses.
-        right: Index of the right one, if it alone has to differ from the others; None for all.
+        right: Index of the right response, to require only that it differs from the others; None to compare
+            all pairs.
     """
     for one, other in itertools.combinations(range(len(responses)), 2):
         if responses[one].strip() == responses[other].strip() and right in (None, one, other):
-            row.fault(f"responses {one + 1} and {other + 1} are equal, so neither is the only right one; drop the row")
+            row.fault(f"responses {one + 1} and {other + 1} are equal, so neither can be the right one; remove the row")
 
 
 def files_of(root: FileRoot, name: str, published: Sequence[str] = ()) -> tuple[str, ...]:
-    """Returns the files of rows of a user's copy of a data set.
+    """Returns the row files in a local copy of a dataset.
 
     Args:
         root: Its folder.
-        name: The data set's name, and that of its file without the ending.
-        published: Patterns of the files it is published in, such as `data/test-*.parquet`, which are read where there
-            is none of its name: the first that any file fits, of several parted by spaces all that fit one of them.
+        name: Name of the dataset, and of its file without the extension.
+        published: Patterns of the published files, such as `data/test-*.parquet`, tried in order if no file
+            has that name. A pattern may combine several, separated by spaces; all files that match any of
+            them are used.
 
     Raises:
-        ConfigError: If there is no such file.
+        ConfigError: If no file matches.
     """
     patterns = (f"{name}.jsonl", f"{name}.json", f"{name}.parquet", *published)
     found = next(filter(None, (_files_like(Path(root.folder), pattern) for pattern in patterns)), ())
@@ -56,15 +58,16 @@ def files_of(root: FileRoot, name: str, published: Sequence[str] = ()) -> tuple[
 
 
 def picture_of(root: FileRoot, image: str | TableImage, where: str) -> Picture:
-    """Returns a row's picture.
+    """Returns the image of a row.
 
     Args:
         root: The folder of the row's file.
-        image: A file of the folder, base64 with or without `data:image/…;base64,` before it, or in a table.
+        image: A file in the folder, base64 with or without a `data:image/…;base64,` prefix, or an image in a
+            table.
         where: File and row, for messages.
 
     Raises:
-        BrokenRowError: If there is no such picture in the folder, or it cannot be decoded.
+        BrokenRowError: If the image is missing or cannot be decoded.
     """
     try:
         if isinstance(image, TableImage):
@@ -73,11 +76,11 @@ def picture_of(root: FileRoot, image: str | TableImage, where: str) -> Picture:
             return root.picture(image)
         return decode_image(base64_bytes(image, where), name=where)
     except (ToolError, ValueError) as error:
-        raise BrokenRowError(f"{where}: the picture cannot be read: {error}") from error
+        raise BrokenRowError(f"{where}: cannot read the image: {error}") from error
 
 
 def document_of(root: FileRoot, name: str, pages: Sequence[str], where: str) -> Document:
-    """Returns a row's document: a PDF of the folder, or pictures of its pages.
+    """Returns the document of a row: a PDF in the folder, or images of its pages.
 
     Raises:
         BrokenRowError: If it cannot be read.
@@ -87,16 +90,16 @@ def document_of(root: FileRoot, name: str, pages: Sequence[str], where: str) -> 
             return PictureDocument(name, tuple(root.picture(page) for page in pages))
         return PdfDocument(name, root.read(name))
     except ToolError as error:
-        raise BrokenRowError(f"{where}: the document cannot be read: {error}") from error
+        raise BrokenRowError(f"{where}: cannot read the document: {error}") from error
 
 
 def is_file_name(image: str) -> bool:
-    """Returns whether an `image` names a file and is none itself: names have an ending, base64 has no dot."""
+    """Returns whether an `image` is a file name rather than base64, which has no dot."""
     return "." in image and not image.startswith("data:")
 
 
 def _files_like(folder: Path, patterns: str) -> tuple[str, ...]:
-    """Returns the files of a folder that fit one of several patterns, relative to it, in order."""
+    """Returns the files of a folder that match any of several patterns, relative to it, in order."""
     found: dict[str, None] = {}
     for pattern in map(PurePosixPath, patterns.split()):
         for path in sorted((folder / pattern.parent).glob("*")):
@@ -112,15 +115,15 @@ class JudgedRow:
 
     Attributes:
         where: File and row, for messages.
-        track: What the request is about: one of `vlm_envs.content.judging.judging_cases.TRACKS`.
+        track: One of `vlm_envs.content.judging.judging_cases.TRACKS`.
         category: Kind of question, for evaluations.
-        request: What the responses respond to.
-        responses: 1, 2 or 4, in the file's order.
-        right: Index of the right one, None for a single wrong one.
-        image: The picture: a file, base64, or in a table; empty for none.
+        request: The request that the responses answer.
+        responses: 1, 2 or 4, in file order.
+        right: Index of the right one; None for a single wrong one.
+        image: The image: a file, base64, or part of a table; empty for none.
         document: Name of the document; empty for none.
-        pages: Pictures of its pages; empty for a PDF.
-        evidence_pages: Pages that hold the answer, counted from 1.
+        pages: Images of its pages; empty for a PDF.
+        evidence_pages: Pages that contain the answer, counted from 1.
     """
 
     where: str
@@ -136,9 +139,9 @@ class JudgedRow:
 
     @property
     def key(self) -> str:
-        """Hash of everything a row says, pictures and documents by their names: an id tells by it whose it is.
+        """Hash of the row's texts and the names of its image and document; part of its id.
 
-        No file is read for it, so that a large data set can be listed.
+        No file is read, so that a large dataset can be listed.
         """
         return hash_of(self.request, *sorted(self.responses), self._image_name, self.document, *self.pages)
 
@@ -147,10 +150,10 @@ class JudgedRow:
         return self.image.digest if isinstance(self.image, TableImage) else self.image
 
     def cluster(self, images: Sequence[ImageRef]) -> str:
-        """Returns what it shares with other rows: its picture or document, or else its request.
+        """Returns the cluster of the row: its image or document, or else its request.
 
         Args:
-            images: Its picture, if it has one: the same one may have several names.
+            images: Its image, if any; rows may name the same image differently.
         """
         if self.document:
             return cluster_id("document", self.document)
@@ -158,20 +161,20 @@ class JudgedRow:
 
     @property
     def split(self) -> str:
-        """The split that the row's picture or document belongs to; without one, the row itself."""
+        """The split, decided by the row's image or document, or by the row itself if it has neither."""
         return split_of((self._image_name or self.document or self.key).encode("utf-8", "surrogatepass"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShownRow(DatasetRow):
-    """A judged row in one of two orders of its candidates.
+    """A judged row with an order of its candidates.
 
-    The order follows from the row, so that no place is right more often because of how a file was written.
+    The order is derived from the row's content, so that no position is favored by how a file was written.
 
     Attributes:
         judged: The row.
-        root: Where its picture and its document are.
-        is_reversed: Whether the candidates come in the opposite order.
+        root: Folder of its image and document.
+        is_reversed: Whether candidates are shown in the opposite order.
     """
 
     judged: JudgedRow
@@ -184,11 +187,11 @@ class ShownRow(DatasetRow):
         return "verdict"
 
     def sample(self, sample_id: str) -> Sample:
-        """Returns the row as a sample; its picture and its document are read."""
+        """Returns the row as a sample, after reading its image and document."""
         row = self.judged
         images = (picture_of(self.root, row.image, row.where),) if row.image else ()
         document = document_of(self.root, row.document, row.pages, row.where) if row.document else None
-        about = [each.digest for each in (*images, document) if each is not None]
+        about = [item.digest for item in (*images, document) if item is not None]
         digest = hash_of(row.request, *sorted(row.responses), *about)
         shown = sorted(
             range(len(row.responses)), key=lambda place: hash_of(digest, str(place)), reverse=self.is_reversed
@@ -203,7 +206,7 @@ class ShownRow(DatasetRow):
             cluster=row.cluster(images),
             images=images,
             document=document,
-            texts=tuple((response_name(place), row.responses[which]) for place, which in enumerate(shown)),
+            texts=tuple((response_name(position), row.responses[which]) for position, which in enumerate(shown)),
             evidence_pages=row.evidence_pages,
         )
 
@@ -211,7 +214,7 @@ class ShownRow(DatasetRow):
 def shown_rows(
     root: FileRoot, rows: Sequence[JudgedRow | BrokenRowError], *, whole_split: str | None, is_reversed: bool
 ) -> Iterator[ShownRow | BrokenRowError]:
-    """Yields rows with their candidates in an order, which their keys tell, and what is wrong with broken ones."""
+    """Yields rows with keys that name the order of candidates, and the errors of broken rows."""
     order = "reverse" if is_reversed else "forward"
     for number, row in enumerate(rows, start=1):
         if isinstance(row, BrokenRowError):

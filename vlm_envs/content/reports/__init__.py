@@ -1,8 +1,9 @@
-"""Generated annual reports as PDF documents, and questions about them with known answers and known pages.
+"""Generated annual reports as PDF documents, with questions whose answers and pages are known.
 
     seed ── contents ──> subjects ── composition ──> pages of blocks ── rendering ──> PDF
                               │                           │
                               └────── questions ──────────┘
 
-A report is a value: everything that is printed follows from its recipe. It is rendered when somebody looks at it.
+A report is an immutable value: everything printed in it follows from its seed and settings. It is rendered on
+demand.
 """

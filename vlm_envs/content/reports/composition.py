@@ -1,4 +1,4 @@
-"""Turns subjects into pages: blocks, printed labels, chapters, front matter. Nothing is drawn yet."""
+"""Composition of subjects into pages: blocks, printed labels, chapters, and front matter, without rendering."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ MAX_FIRST_LABEL = 900
 MIN_LABEL_SIZE, MAX_LABEL_SIZE = 24, 160
 
 _STREAM = 0x1ABE1
-"""Makes the first number's chance another than that of what the report says."""
+"""Separates the random stream of the first page number from that of the report's content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
-    """Numbers of a report's pages.
+    """Page numbering of a report.
 
     Attributes:
-        first_label: What is printed on the first page of the body.
-        label_size: Of large numbers beside the titles, in points; None for the usual ones at the foot.
+        first_label: Number printed on the first page of the body.
+        label_size: Size of large numbers next to the titles, in points; None for normal ones in the footer.
     """
 
     first_label: int = 1
@@ -53,12 +53,12 @@ PLAIN = Numbering()
 
 @dataclass(frozen=True, slots=True)
 class Numberings:
-    """The numberings that reports may have.
+    """Possible page numberings of a source's reports.
 
     Attributes:
-        lowest: The least number that the body may begin with.
-        highest: The largest one.
-        label_size: As of `Numbering`.
+        lowest: Smallest first number of the body.
+        highest: Largest first number of the body.
+        label_size: See `Numbering`.
     """
 
     lowest: int = 1
@@ -67,14 +67,14 @@ class Numberings:
 
     @classmethod
     def of(cls, first_label: int | tuple[int, int], label_size: int | None) -> Numberings:
-        """Returns those that two arguments ask for.
+        """Validates arguments and returns the numberings they specify.
 
         Args:
-            first_label: What the body begins with, or the least and the largest.
-            label_size: Of large numbers, in points, from 24 to 160; None for the usual ones.
+            first_label: First number of the body, or the smallest and the largest.
+            label_size: Size of large numbers, in points, from 24 to 160; None for normal ones.
 
         Raises:
-            ConfigError: If one of them is not usable.
+            ConfigError: If an argument is not valid.
         """
         lowest, highest = require_range("first_label", first_label)
         if not 1 <= lowest <= highest <= MAX_FIRST_LABEL:
@@ -84,7 +84,7 @@ class Numberings:
         return cls(lowest, highest, label_size)
 
     def drawn(self, num_pages: int, seed: int) -> Numbering:
-        """Returns that of a report, each first number as likely, whatever the report says."""
+        """Returns a report's numbering; its first number is uniform and independent of the report's content."""
         rng = np.random.default_rng((_STREAM, num_pages, seed))
         return Numbering(int(rng.integers(self.lowest, self.highest + 1)), self.label_size)
 
@@ -94,7 +94,7 @@ MIN_PAGES, MAX_PAGES = 5, 60
 SubjectT = TypeVar("SubjectT", bound=Subject)
 
 _SCHEME = 1
-"""Raised whenever the same recipe gives another report, so that digests and splits change with it."""
+"""Incremented when the same seed gives a different report, so that digests and splits change as well."""
 
 _ENTRIES_PER_CONTENTS_PAGE = 42
 _NUM_CHAPTERS = 8
@@ -103,15 +103,15 @@ _TITLES = ("Annual Report", "Report to Members", "Review of the Year", "Facts an
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Page:
-    """A page as it is printed.
+    """A printed page.
 
     Attributes:
-        label: What is printed as its number, such as `iv`, `12` or `A-2`; empty on the cover.
-        chapter: Printed at the head; empty in the front matter.
+        label: Printed page number, such as `iv`, `12` or `A-2`; empty on the cover.
+        chapter: Chapter printed in the header; empty in the front matter.
         title: Heading of the page.
         blocks: Content from top to bottom.
-        notes: Footnotes, as many as marks in the blocks.
-        subject: What it is about.
+        notes: Footnotes, one for each mark in the blocks.
+        subject: Subject of the page.
     """
 
     label: str
@@ -123,20 +123,20 @@ class Page:
 
     @property
     def text(self) -> str:
-        """Everything that its text layer holds, except what stands at head and foot."""
+        """Everything in its text layer, except header and footer."""
         parts = [self.title, *(text for block in self.blocks for text in texts_of(block)), *self.notes]
         return "\n".join(parts)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """A whole report.
+    """A complete report.
 
     Attributes:
-        organisation: Who reports.
+        organisation: The reporting organization.
         title: Title on the cover.
-        style: How it is set.
-        pages: Pages in order; page numbers of questions count them from 1.
+        style: Its typography and layout.
+        pages: Pages in order; questions count them from 1.
     """
 
     organisation: Organisation
@@ -146,19 +146,19 @@ class Report:
 
     @property
     def file_name(self) -> str:
-        """Name of the PDF, such as `kelford_ferries_2019.pdf`."""
+        """File name of the PDF, such as `kelford_ferries_2019.pdf`."""
         words = "".join(c if c.isalnum() else " " for c in self.organisation.name.replace("'", "")).split()
         return f"{'_'.join(words).lower()}_{self.organisation.years[-1]}.pdf"
 
     def pages_about(self, kind: type[SubjectT]) -> list[tuple[int, SubjectT]]:
-        """Returns the numbers, from 1, and the subjects of the pages about one kind of subject."""
+        """Returns the page numbers, from 1, and subjects of the pages with one kind of subject."""
         pages = enumerate(self.pages, start=1)
         return [(number, page.subject) for number, page in pages if isinstance(page.subject, kind)]
 
     @property
     def digest(self) -> str:
-        """Hash of everything that is printed and of how it is set, 32 hexadecimal digits."""
-        # Splits go by this hash, so its keys stay as they were first written.
+        """Hash of everything printed and its style, 32 hexadecimal digits."""
+        # This hash decides splits and must not change, so fields keep their original keys
         fields = {"look" if name == "style" else name: value for name, value in asdict(self).items()}
         if self.style.label_size is None:
             del fields["look"]["label_size"]
@@ -167,15 +167,12 @@ class Report:
 
 
 def compose_report(num_pages: int, seed: int, numbering: Numbering = PLAIN) -> Report:
-    """Returns the report of a seed.
+    """Composes the report of a seed; deterministic on every machine.
 
     Args:
-        num_pages: `MIN_PAGES` to `MAX_PAGES`, the cover included.
+        num_pages: `MIN_PAGES` to `MAX_PAGES`, including the cover.
         seed: Not negative.
-        numbering: How pages are numbered; nothing else depends on it.
-
-    Returns:
-        The same report for the same arguments, on every machine.
+        numbering: Page numbering; it affects nothing else.
     """
     rng = np.random.default_rng((_SCHEME, num_pages, seed))
     num_letters = int(num_pages >= 8)
@@ -217,7 +214,7 @@ def _front_blocks(
 
 
 def _labels(num_fronts: int, body: Sequence[Subject], style: ReportStyle, first: int) -> list[str]:
-    """Returns the printed label of every page: none, Roman, Arabic, and those of the appendix."""
+    """Returns the printed labels of all pages: none, Roman, Arabic, and those of the appendix."""
     labels = ["", "ii", "iii", "iv", "v", "vi"][:num_fronts]
     num_plain = sum(not (style.letters_appendix and isinstance(subject, (Risks, Glossary))) for subject in body)
     labels += [str(number) for number in range(first, first + num_plain)]
@@ -227,7 +224,7 @@ def _labels(num_fronts: int, body: Sequence[Subject], style: ReportStyle, first:
 def _entries(
     subjects: Sequence[Subject], labels: Sequence[str], organisation: Organisation
 ) -> Iterator[tuple[str, str, bool]]:
-    """Yields the lines of the contents: chapters, and the pages in them."""
+    """Yields the entries of the table of contents: chapters and their pages."""
     listed = [pair for pair in zip(subjects, labels, strict=True) if not isinstance(pair[0], Front)]
     for chapter, pairs in groupby(listed, key=lambda pair: chapter_of(pair[0], organisation)):
         for index, (subject, label) in enumerate(pairs):

@@ -1,8 +1,8 @@
 """Questions about single pages of a report, and questions that the report does not answer.
 
-Each unanswerable question is about an invented page that is not in the report: a region in a year that is left out, a
-crop that a region does not grow, a policy nobody wrote. So the wording does not reveal whether a question can be
-answered.
+An unanswerable question is about an invented page that is missing from the report: a region in a year without
+a page, a crop that a region does not grow, a policy that does not exist. Its wording therefore does not
+reveal that it has no answer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from vlm_envs.content.reports.subjects import (
 from vlm_envs.responses.answers import RELATIVE_TOLERANCE, AnswerKey, AnswerKind
 
 NOT_ANSWERABLE = "Not answerable"
-"""What is to be answered where the report does not say."""
+"""The expected answer if the report does not contain one."""
 
 _REFUSALS = (NOT_ANSWERABLE, "Unanswerable", "Cannot be answered", "The report does not say", "Not in the report")
 _NUMBER_WORDS = (
@@ -48,12 +48,12 @@ class Asked:
 
     Attributes:
         category: One of `vlm_envs.content.reports.report_questions.CATEGORIES`.
-        template: Which of the kinds of question within the category.
-        question: What is asked.
-        key: The answer and how to compare with it.
-        pages: Pages that hold the answer, counted from 1; none where nothing does, or no report is given.
-        facts: Sentences that a careful look at these pages tells.
-        terms: What the question is about, in the order of the template; each is a part of the question.
+        template: Kind of question within the category.
+        question: The question text.
+        key: The answer, and how to compare answers with it.
+        pages: Pages with the answer, counted from 1; empty if there are none, or outside a report.
+        facts: Sentences with the facts on these pages.
+        terms: The terms that the question asks about, in the template's order; each occurs in the question.
     """
 
     category: str
@@ -66,7 +66,7 @@ class Asked:
 
 
 def count_key(value: int, units: Sequence[str] = ()) -> AnswerKey:
-    """Returns the key of a whole number that is printed: no tolerance, any of the usual ways to write it.
+    """Returns the key of a printed integer: no tolerance, in any common notation.
 
     Args:
         value: The number, not negative.
@@ -79,33 +79,33 @@ def count_key(value: int, units: Sequence[str] = ()) -> AnswerKey:
 
 
 def reading_key(value: int) -> AnswerKey:
-    """Returns the key of a value read off a chart: right within 5 %."""
+    """Returns the key of a value read off a chart, with a tolerance of 5%."""
     return AnswerKey(kind="number", answers=(str(value),), tolerance=RELATIVE_TOLERANCE)
 
 
 def name_key(name: str) -> AnswerKey:
-    """Returns the key of a name: equal, since a similar name is another name."""
+    """Returns the key of a name, which must match exactly because a similar name is another name."""
     return AnswerKey(kind="anls", answers=(name,), tolerance=0.0)
 
 
 def exact_key(*answers: str) -> AnswerKey:
-    """Returns the key of an answer with a few equal ways to write it."""
+    """Returns the key of an answer with several equivalent spellings."""
     return AnswerKey(kind="exact", answers=tuple(dict.fromkeys(answers)))
 
 
 def key_of(kind: str, answer: str, *, year: object = "", units: Sequence[str] = ()) -> AnswerKey:
-    """Returns the key of an answer as the tables of questions write it.
+    """Returns the key of an answer from a question table.
 
     Args:
-        kind: How answers are compared.
+        kind: Kind of answer in the table.
         answer: The answer.
-        year: Of a month.
+        year: Year of an answer that is a month.
         units: Words that may follow a count.
     """
     match kind:
         case "name":
             return name_key(answer)
-        case "phrase":  # no other phrase resembles it: similarity by characters (ANLS)
+        case "phrase":  # no other phrase resembles it, so character similarity (ANLS) is safe
             return AnswerKey(kind="anls", answers=(answer,))
         case "reading":
             return reading_key(int(answer))
@@ -126,8 +126,8 @@ def refusal_key(kind: AnswerKind) -> AnswerKey:
     """Returns the key of a question that the report does not answer.
 
     Args:
-        kind: That of the same question about something that the report holds; prompts tell how to answer by it, and
-            must not tell that there is no answer.
+        kind: Kind of the same question if it were answerable. Prompts explain the answer format by kind and
+            must not reveal that there is no answer.
     """
     return AnswerKey(kind=kind, answers=_REFUSALS)
 
@@ -137,14 +137,14 @@ _FACTS: dict[str, Any] = tomllib.loads(files(__package__).joinpath("report_facts
 
 
 def facts_of(subject: subjects.Subject, organisation: Organisation) -> Iterator[Asked]:
-    """Yields what can be asked about a subject from its own page alone.
+    """Yields the facts that can be asked about a subject from its own page alone.
 
     Args:
-        subject: What a page is about. It need not be in any report: questions about one that is not have no answer.
-        organisation: Who reports.
+        subject: Subject of a page, which may be missing from every report to make unanswerable questions.
+        organisation: The reporting organization.
 
     Yields:
-        Questions whose answers no other page of a report tells, without `pages`; none about a `Front`.
+        Questions without `pages`, whose answers are on no other page of a report; none for a `Front`.
     """
     told = told_of(subject, organisation)
     for group, more in _groups(subject, organisation):
@@ -152,7 +152,7 @@ def facts_of(subject: subjects.Subject, organisation: Organisation) -> Iterator[
 
 
 def _facts(group: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator[Asked]:
-    """Yields the facts of a group of `report_facts.toml`, whose texts name what is told."""
+    """Yields the facts of a group of `report_facts.toml`, whose texts are filled in from `told`."""
     units = told.get("units") or [unit.format_map(told) for unit in group.get("units", ())]
     terms = tuple(term.format_map(told) for term in group["terms"])
     for row in group["rows"]:
@@ -164,7 +164,7 @@ def _facts(group: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator[Asked]
 
 
 def _groups(subject: subjects.Subject, organisation: Organisation) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the groups of facts about a subject, each with what its texts name beside the fields of the subject."""
+    """Yields the groups of facts about a subject, with values for their texts beyond the fields of the subject."""
     match subject:
         case subjects.Letter():
             yield "letter", {}
@@ -219,13 +219,13 @@ def _row(organisation: Organisation, line: str) -> dict[str, Any]:
 
 
 def _extremes(words: Iterable[str], months: Sequence[str], values: Sequence[int]) -> Iterator[tuple[str, str]]:
-    """Yields the words for the greatest and the least value, each with its month."""
+    """Yields the words for the largest and smallest value, each with its month."""
     for word, extreme in zip(words, (max, min), strict=True):
         yield word, months[values.index(extreme(values))]
 
 
 def unit_words(organisation: Organisation, line: str) -> tuple[str, ...]:
-    """Returns what may follow a count of a line in an answer."""
+    """Returns the words that may follow a count of a line in an answer."""
     counted = organisation.trade.counted(line)
     return (counted, "tonnes") if organisation.trade.of else (counted,)
 
@@ -234,9 +234,9 @@ PAGE_LABEL = "page_label"
 
 
 def ask_label(report: Report, rng: np.random.Generator) -> Asked | None:
-    """Returns a question for the printed label of the page that mentions somebody or something.
+    """Returns a question about the printed label of the page that mentions a person, project, or risk.
 
-    What it is about is in no table of contents, and on one page only.
+    The name is on one page only, and not in the table of contents.
     """
     number = pick(rng, [index for index, page in enumerate(report.pages, start=1) if any(mentions(page.subject))])
     page = report.pages[number - 1]
@@ -259,7 +259,7 @@ _SUBJECTS = {"person": "{}", "project": "Project {}", "risk": "Risk {}"}
 
 
 def label_question(template: str, what: str) -> str:
-    """Returns the question for the label of the page that names a person, a project or a risk."""
+    """Returns the question about the label of the page that names a person, a project, or a risk."""
     name = _SUBJECTS[template].format(what)
     name = name if template == "person" else name[0].lower() + name[1:]
     return (
@@ -269,12 +269,12 @@ def label_question(template: str, what: str) -> str:
 
 
 def says(page: Page, what: str) -> bool:
-    """Returns whether a page's text holds a name as whole words."""
+    """Returns whether a page's text contains a name as whole words."""
     return re.search(rf"(?<![\w-]){re.escape(what)}(?![\w-])", page.text) is not None
 
 
 def mentions(subject: subjects.Subject) -> Iterator[tuple[str, str]]:
-    """Yields the people, projects and risks that a page names, each with its template."""
+    """Yields the people, projects, and risks that a page names, each with its template."""
     match subject:
         case (
             subjects.Letter(chair=name)
@@ -307,12 +307,12 @@ ItemT = TypeVar("ItemT")
 
 @dataclass(frozen=True, slots=True)
 class _Absent:
-    """A page that the report does not have.
+    """A page missing from the report.
 
     Attributes:
-        subject: What it would be about.
-        reason: Why nothing about it can be found, as a sentence.
-        templates: Those of its facts that are then absent; all if empty.
+        subject: Its hypothetical subject.
+        reason: Why the report has no such page, as a sentence.
+        templates: Templates of its facts that are absent as a result; all if empty.
     """
 
     subject: subjects.Subject
@@ -334,16 +334,16 @@ def ask_missing(report: Report, rng: np.random.Generator) -> Asked | None:
 
 
 def absent_fact(report: Report, rng: np.random.Generator) -> tuple[Asked, str] | None:
-    """Returns a fact of a page that the report does not have, and why nothing about it can be found, as a sentence.
+    """Returns a fact of a page missing from the report, and a sentence on why it cannot be found.
 
-    What the fact itself says is made up. None where what was drawn cannot be absent.
+    The fact is made up. None if the drawn page cannot be missing.
     """
     absent = pick(rng, _makers(report))(report, rng)
     return None if absent is None else (_draw_fact(absent, report, rng), absent.reason)
 
 
 def _makers(report: Report) -> list[Callable[[Report, np.random.Generator], _Absent | None]]:
-    """Returns what draws pages that a report does not have."""
+    """Returns the functions that draw missing pages for a report."""
     makers: list[Callable[[Report, np.random.Generator], _Absent | None]] = [
         _other_year,
         _other_line,
@@ -361,7 +361,7 @@ def _makers(report: Report) -> list[Callable[[Report, np.random.Generator], _Abs
 
 
 def _draw_fact(absent: _Absent, report: Report, rng: np.random.Generator) -> Asked:
-    """Returns a fact of an absent page, each template as likely."""
+    """Returns a fact of an absent page; templates are equally likely."""
     facts = [
         fact
         for fact in facts_of(absent.subject, report.organisation)
@@ -371,7 +371,7 @@ def _draw_fact(absent: _Absent, report: Report, rng: np.random.Generator) -> Ask
 
 
 def _nobody(report: Report, rng: np.random.Generator) -> Asked | None:
-    """Returns a question for the page that names somebody who does not occur."""
+    """Returns a question about the page that names a nonexistent person."""
     name = f"{pick(rng, FIRST_NAMES)} {pick(rng, LAST_NAMES)}"
     if any(name in page.text for page in report.pages):
         return None
@@ -386,7 +386,7 @@ def _nobody(report: Report, rng: np.random.Generator) -> Asked | None:
 
 
 def _other_year(report: Report, rng: np.random.Generator) -> _Absent | None:
-    """Returns a region in a year without a page, within the years of the report or next to them."""
+    """Returns a region in a year without a page, within or next to the years of the report."""
     pages = _pages(report, subjects.RegionYear)
     shown = pick(rng, pages)
     years = range(report.organisation.years[0] - 1, report.organisation.years[-1] + 2)
@@ -398,11 +398,11 @@ def _other_year(report: Report, rng: np.random.Generator) -> _Absent | None:
 
 
 def _other_line(report: Report, rng: np.random.Generator) -> _Absent | None:
-    """Returns a line that the table of a region does not have."""
+    """Returns a line missing from a region's table."""
     shown = pick(rng, _pages(report, subjects.RegionYear))
     trade = report.organisation.trade
     line = pick(rng, [line for line in trade.lines if line not in shown.lines])
-    listed = listing([known.lower() for known in shown.lines])
+    listed = listing([line.lower() for line in shown.lines])
     reason = f"The table of the {shown.region} region in {shown.year} lists {listed}, not {line.lower()}."
     return _Absent(replace(shown, lines=(line,), counts=((1, 1, 1, 1),), noted=0), reason, ("count",))
 
@@ -415,7 +415,7 @@ def _other_department(report: Report, rng: np.random.Generator) -> _Absent | Non
 
 
 def _other_month(report: Report, rng: np.random.Generator) -> _Absent | None:
-    """Returns a month that the chart of a department leaves out."""
+    """Returns a month missing from a department's chart."""
     shown = pick(rng, _pages(report, subjects.Department))
     months = _others(MONTHS, shown.months)
     if not months:
@@ -462,10 +462,10 @@ def _other_committee(report: Report, rng: np.random.Generator) -> _Absent | None
 
 
 def _pages(report: Report, kind: type[SubjectT]) -> list[SubjectT]:
-    """Returns the subjects of one kind in the order of the pages."""
+    """Returns the subjects of one kind in page order."""
     return [subject for _, subject in report.pages_about(kind)]
 
 
 def _others(items: Sequence[ItemT], known: Sequence[ItemT]) -> list[ItemT]:
-    """Returns the items that are not known."""
+    """Returns the items that are not in `known`."""
     return [item for item in items if item not in known]

@@ -1,4 +1,4 @@
-"""What a report tells: an organization's departments, sites, projects, policies, and people."""
+"""Contents of a report: an organization's departments, sites, projects, policies, and people."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ ItemT = TypeVar("ItemT")
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A rule whose number is drawn.
+    """A rule with a random number.
 
     Attributes:
-        text: With `{n}` for the number.
-        question: What the number answers.
+        text: The rule, with `{n}` for the number.
+        question: The question that the number answers.
         low: Smallest number.
-        high: Greatest number.
-        step: Between two possible numbers.
+        high: Largest number.
+        step: Step between possible numbers.
     """
 
     text: str
@@ -58,20 +58,17 @@ class _Rule:
 
 
 TOPICS = {topic: tuple(_Rule(**rule) for rule in rules) for topic, rules in WORDS["topics"].items()}
-"""Rules of each topic."""
+"""Rules by topic."""
 
 
 def draw_policy(rng: np.random.Generator, number: int, topic: str, owner: str) -> Policy:
-    """Returns a policy with numbers of its own.
+    """Draws a policy with rules with and without numbers, in random order.
 
     Args:
-        rng: Chance.
+        rng: The only source of randomness.
         number: The policy's number.
         topic: A key of `TOPICS`.
-        owner: Who keeps it.
-
-    Returns:
-        Rules with numbers and rules without, mixed.
+        owner: Person responsible for the policy.
     """
     written = []
     for rule in TOPICS[topic]:
@@ -91,11 +88,11 @@ COMMITTEES: tuple[str, ...] = tuple(WORDS["names"]["committees"])
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Organisation:
-    """Who reports, and about which years.
+    """The reporting organization and the years of its report.
 
     Attributes:
         name: Its name.
-        trade: What it does.
+        trade: Its business.
         years: The years of the report, in order.
         letter: The letter to the reader.
         closing: Day and month on which the letter was signed.
@@ -109,7 +106,7 @@ class Organisation:
 
 
 def told_of(subject: Subject, organisation: Organisation) -> dict[str, Any]:
-    """Returns what texts about a subject name: what the organisation is, and the fields of the subject."""
+    """Returns values for texts about a subject: facts of the organization, and the fields of the subject."""
     last_year = organisation.years[-1]
     told = {"organisation": organisation.name, "trade": organisation.trade, "closing": organisation.closing}
     told |= {"year": last_year, "next_year": last_year + 1}
@@ -117,12 +114,12 @@ def told_of(subject: Subject, organisation: Organisation) -> dict[str, Any]:
 
 
 class _Chance:
-    """Draws numbers and items, and hands out names, each once."""
+    """Draws numbers, items, and unique names."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
         firsts, lasts = self.several(FIRST_NAMES), self.several(LAST_NAMES)
-        # Every first name with every last name, such that neighbours share neither.
+        # All combinations of first and last names, ordered so that neighbors share neither
         self._people = iter(
             f"{first} {lasts[(index + shift) % len(lasts)]}"
             for shift in range(len(lasts))
@@ -137,20 +134,20 @@ class _Chance:
         return next(self._towns)
 
     def number(self, low: int, high: int) -> int:
-        """Returns a whole number from `low` to below `high`."""
+        """Returns a random integer in [low, high)."""
         return int(self.rng.integers(low, high))
 
     def one(self, items: Sequence[ItemT]) -> ItemT:
         return pick(self.rng, items)
 
     def several(self, items: Sequence[ItemT], count: int | None = None) -> list[ItemT]:
-        """Returns different items in a random order, all of them by default."""
+        """Returns distinct items in random order, all of them by default."""
         return pick_several(self.rng, items, len(items) if count is None else count)
 
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """How many of everything a report may have."""
+    """Maximum number of subjects of each kind in a report."""
 
     regions: int
     years: int
@@ -161,7 +158,7 @@ class _Sizes:
 
     @classmethod
     def fitting(cls, num_pages: int) -> _Sizes:
-        """Returns the smallest sizes that give enough pages."""
+        """Returns the smallest sizes that provide enough pages."""
         for sizes in (cls(2, 2, 2, 0, 0, 0), cls(3, 2, 3, 1, 2, 1), cls(3, 3, 5, 2, 5, 2), cls(4, 3, 7, 3, 7, 3)):
             if sizes.num_pages >= num_pages:
                 return sizes
@@ -169,22 +166,22 @@ class _Sizes:
 
     @property
     def num_pages(self) -> int:
-        """Pages of all subjects there are."""
-        by_year = self.regions + self.sites + bool(self.sites)  # A site comes with a budget a year, ...
-        others = 4 if self.sites else 0  # ... the board, two pages of risks and a glossary.
+        """Number of pages if every subject is used."""
+        by_year = self.regions + self.sites + bool(self.sites)  # any sites add a budget per year, ...
+        others = 4 if self.sites else 0  # ... the board, two pages of risks, and a glossary
         return by_year * self.years + self.departments + self.policies + self.projects + others
 
 
 def generate_contents(rng: np.random.Generator, num_body_pages: int) -> tuple[Organisation, tuple[Subject, ...]]:
-    """Generates an organisation and the subjects of the pages of its report.
+    """Generates an organization and the subjects of its report's pages.
 
     Args:
-        rng: The only source of chance.
+        rng: The only source of randomness.
         num_body_pages: `MIN_BODY_PAGES` to `MAX_BODY_PAGES`.
 
     Returns:
-        The organisation, and one subject a page in the order of the chapters. There are always two pages of the same
-        region or the same year, and a department.
+        The organization, and one subject per page in chapter order. They always include a department and two
+        pages about the same region or the same year.
     """
     sizes, chance = _Sizes.fitting(num_body_pages), _Chance(rng)
     trade = chance.one(TRADES)
@@ -206,7 +203,7 @@ def generate_contents(rng: np.random.Generator, num_body_pages: int) -> tuple[Or
 
 
 def _subjects(chance: _Chance, organisation: Organisation, sizes: _Sizes) -> Iterator[Subject]:
-    """Yields all subjects there could be; regions first, departments second."""
+    """Yields all candidate subjects, regions first and departments second."""
     years, last_year = organisation.years, organisation.years[-1]
     departments = chance.several(DEPARTMENTS, sizes.departments)
     yield from _region_years(chance, organisation.trade, chance.several(REGIONS, sizes.regions), years)
@@ -233,7 +230,7 @@ def _subjects(chance: _Chance, organisation: Organisation, sizes: _Sizes) -> Ite
 
 
 def _chosen(chance: _Chance, subjects: Sequence[Subject], count: int) -> tuple[Subject, ...]:
-    """Returns `count` subjects in order, those among them that questions of every category need."""
+    """Returns `count` subjects in order, including those that questions of every category need."""
     regional = [(index, subject) for index, subject in enumerate(subjects) if isinstance(subject, RegionYear)]
     first, shown = chance.one(regional)
     alike = [pair for pair in regional if pair[1].region == shown.region or pair[1].year == shown.year]
@@ -247,7 +244,7 @@ def _region_years(chance: _Chance, trade: Trade, regions: Sequence[str], years: 
     shuffled = chance.several(trade.lines)
     everywhere, elsewhere = shuffled[:2], shuffled[2:]
     for region in regions:
-        # A line that a region lacks is something to ask for in vain; lines stay the same over the years.
+        # Questions can ask in vain for a line that a region lacks; lines are the same in all years
         kept = everywhere + chance.several(elsewhere, chance.number(2, 4))
         lines = tuple(line for line in trade.lines if line in kept)
         level = 10 ** chance.rng.uniform(2.3, 3.6, size=len(lines))
@@ -298,7 +295,7 @@ def _site_years(chance: _Chance, sites: Sequence[str], years: Sequence[int]) -> 
 
 
 def _distinct(chance: _Chance, count: int, level: float) -> tuple[int, ...]:
-    """Returns values around a level of which the greatest and the least can be told from the others by eye."""
+    """Returns values around a level whose maximum and minimum are visually distinct from the others."""
     values = [int(value) for value in chance.rng.uniform(0.6, 1.1, size=count) * level]
     top, bottom = chance.several(range(count), 2)
     values[top] = int(max(values) * chance.rng.uniform(1.12, 1.3)) + 2
@@ -307,7 +304,7 @@ def _distinct(chance: _Chance, count: int, level: float) -> tuple[int, ...]:
 
 
 def _budget(chance: _Chance, year: int, names: Sequence[str]) -> BudgetYear:
-    """Divides 100 percent; every share at least 4, and no two neighbours of a pie hard to tell apart."""
+    """Divides 100 percent into shares of at least 4, with clearly different neighbors in a pie chart."""
     slices = names[: chance.number(4, 7)]
     weights = chance.rng.dirichlet([2.0] * len(slices))
     shares = [4 + int(weight * (100 - 4 * len(slices))) for weight in weights]

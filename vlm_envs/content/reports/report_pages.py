@@ -1,4 +1,4 @@
-"""The pages of a report before anything is drawn: blocks of text, tables, and charts for every kind of subject."""
+"""Pages of a report before rendering: blocks of text, tables, and charts for every kind of subject."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Clauses:
     """Numbered sentences, such as the rules of a policy.
 
     Attributes:
-        number: What stands before each one's own number: 4 makes 4.1, 4.2 and so on.
+        number: Prefix of the sentences' numbers: 4 gives 4.1, 4.2, and so on.
         texts: The sentences.
     """
 
@@ -51,7 +51,7 @@ class Clauses:
 
 @dataclass(frozen=True, slots=True)
 class AtAGlance:
-    """A box of a few labelled values."""
+    """A box with a few labeled values."""
 
     entries: tuple[tuple[str, str], ...]
 
@@ -61,10 +61,10 @@ class Table:
     """Rows under column headings; the first column names the rows.
 
     Attributes:
-        caption: Above the table.
+        caption: Text above the table.
         columns: Headings, as many as cells in a row.
         rows: Cells as printed.
-        has_total: Whether the last row adds up the others and is set in bold.
+        has_total: Whether the last row is the sum of the others, set in bold.
     """
 
     caption: str
@@ -75,15 +75,15 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A chart; everything but its caption is in the picture only, so that no search of the text finds a value.
+    """A chart. Everything but its caption is only in the image, so that text search finds no values.
 
     Attributes:
-        kind: How the values are drawn.
-        caption: Above the chart, as text.
+        kind: Chart type.
+        caption: Text above the chart.
         labels: Names of the values.
-        values: Not negative. Those of a pie are whole percents that add up to 100.
-        unit: What the values count, along the axis.
-        shows_values: Whether each value is written beside its mark.
+        values: Not negative. Those of a pie are whole percentages that add up to 100.
+        unit: Unit of the values, shown along the axis.
+        shows_values: Whether each value is written next to its mark.
     """
 
     kind: ChartKind
@@ -106,8 +106,8 @@ class Cover:
     """The first page.
 
     Attributes:
-        organisation: Who reports.
-        title: Name of the report.
+        organisation: Name of the reporting organization.
+        title: Title of the report.
         period: The years it covers.
     """
 
@@ -120,7 +120,7 @@ Block = Heading | Paragraph | Clauses | AtAGlance | Table | Chart | Contents | C
 
 
 def texts_of(block: Block) -> Iterator[str]:
-    """Yields every text of a block that is in the page's text layer."""
+    """Yields the texts of a block that belong to the page's text layer."""
     match block:
         case Heading(text) | Paragraph(text):
             yield text
@@ -150,7 +150,7 @@ NOTE_MARK = "*"
 
 
 def chapter_of(subject: subjects.Subject, organisation: Organisation) -> str:
-    """Returns the chapter that a page belongs to; empty in the front matter."""
+    """Returns the chapter of a page; empty in the front matter."""
     chapter: str = _LAYOUT[type(subject).__name__].get("chapter", "")
     return chapter.format(trade=organisation.trade)
 
@@ -170,11 +170,11 @@ def notes_of(subject: subjects.Subject, organisation: Organisation) -> tuple[str
 
 
 def blocks_of(subject: subjects.Subject, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
-    """Returns what a page holds below its title.
+    """Returns the content of a page below its title.
 
     Args:
-        subject: What the page is about; a `Front` holds nothing.
-        organisation: Who reports.
+        subject: Subject of the page; a `Front` has no blocks.
+        organisation: The reporting organization.
         rng: Chooses the text between the facts.
 
     Returns:
@@ -191,13 +191,13 @@ def blocks_of(subject: subjects.Subject, organisation: Organisation, rng: np.ran
 
 
 def _paragraphs(rng: np.random.Generator, kind: str, counts: list[int]) -> list[str]:
-    """Returns paragraphs of so many sentences each; no sentence comes twice."""
+    """Returns paragraphs with the given numbers of sentences; no sentence is repeated."""
     chosen = iter(pick_several(rng, WORDS["sentences"][kind], sum(counts)))
     return [" ".join(next(chosen) for _ in range(count)) for count in counts]
 
 
 def _block(block: Any, told: dict[str, Any]) -> Block:
-    """Returns a block of `report_layout.toml`."""
+    """Builds a block defined in `report_layout.toml`."""
     match block:
         case {"heading": text}:
             return Heading(text)
@@ -226,7 +226,7 @@ def _block(block: Any, told: dict[str, Any]) -> Block:
 
 
 def _figures(subject: subjects.Subject, organisation: Organisation) -> dict[str, Any]:
-    """Returns the rows or the values of a page, and what else its texts name beside the subject's fields."""
+    """Returns the figures of a page, and other values for its texts beyond the subject's fields."""
     match subject:
         case subjects.RegionYear():
             return _region_figures(subject, organisation)

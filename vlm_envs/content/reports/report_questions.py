@@ -1,4 +1,4 @@
-"""Questions across pages of a report, and the choice of a question of any category."""
+"""Questions across pages of a report, and the entry point for questions of every category."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _KINDS: dict[str, Any] = tomllib.loads(files(__package__).joinpath("report_compa
 
 
 class _Entry(NamedTuple):
-    """A number on a page, and what it belongs to.
+    """A number on a page, and the thing it describes.
 
     Attributes:
-        page: Counted from 1.
-        fact: That tells it.
-        name: What is compared, such as a region or a year.
+        page: Page number, counted from 1.
+        fact: The fact that states the number.
+        name: The thing that is compared, such as a region or a year.
     """
 
     page: int
@@ -59,12 +59,12 @@ class _Entry(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Family:
-    """Numbers that may be compared and added up.
+    """Numbers that can be compared and added.
 
     Attributes:
         template: Key of `report_comparisons.toml`.
-        entries: On different pages.
-        told: What its texts name.
+        entries: Numbers on different pages.
+        told: Values for its texts.
     """
 
     template: str
@@ -73,17 +73,17 @@ class _Family:
 
     @property
     def kind(self) -> Any:
-        """How it is asked about."""
+        """The row of its template."""
         return _KINDS[self.template]
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """What all entries have in common."""
+        """The terms that all entries share."""
         return tuple(term.format_map(self.told) for term in self.kind["terms"])
 
 
 def ask_comparison(report: Report, rng: np.random.Generator) -> Asked | None:
-    """Returns a question for the page of several that has the most or least; None if none can be asked."""
+    """Returns a question about which of several pages has the most or least; None if there is none to ask."""
     family = _draw_family(report, rng)
     if family is None:
         return None
@@ -107,7 +107,7 @@ def ask_comparison(report: Report, rng: np.random.Generator) -> Asked | None:
 
 
 def ask_cross_page(report: Report, rng: np.random.Generator) -> Asked | None:
-    """Returns a question for a sum or difference over two pages; None if none can be asked."""
+    """Returns a question about a sum or difference across two pages; None if there is none to ask."""
     family = _draw_family(report, rng)
     if family is None:
         return None
@@ -132,13 +132,13 @@ def ask_cross_page(report: Report, rng: np.random.Generator) -> Asked | None:
 
 
 def _draw_family(report: Report, rng: np.random.Generator) -> _Family | None:
-    """Returns a family, each template as likely; None if no number stands beside another."""
+    """Returns a family, each template equally likely; None if there are no two comparable numbers."""
     families = [family for family in _families(report) if len(family.entries) >= 2]
     return pick_by_group(rng, families, lambda family: family.template) if families else None
 
 
 def _families(report: Report) -> Iterator[_Family]:
-    """Yields the facts of each kind that differ in one term only; of projects, pairs on different pages."""
+    """Yields families of facts that differ in one term only; for projects, pairs on different pages."""
     organisation = report.organisation
     told = {"trade": organisation.trade, "year": organisation.years[-1]}
     facts = [[*facts_of(page.subject, organisation)] for page in report.pages]
@@ -161,18 +161,18 @@ def _families(report: Report) -> Iterator[_Family]:
 def _alike(
     entries: Iterable[_Entry], places: Iterable[int], organisation: Organisation
 ) -> Iterator[tuple[tuple[str, ...], list[_Entry]]]:
-    """Yields the terms at some places with the entries that share them, in order; lines are ordered as in tables."""
+    """Groups entries by the terms at some positions, yielded in order; lines are ordered as in tables."""
     places, alike = tuple(places), defaultdict(list)
     for entry in entries:
-        alike[tuple(entry.fact.terms[place] for place in places)].append(entry)
+        alike[tuple(entry.fact.terms[index] for index in places)].append(entry)
     order = {line.lower(): f"{index:02}" for index, line in enumerate(organisation.trade.lines)}
     yield from sorted(alike.items(), key=lambda item: [order.get(term, term) for term in item[0]])
 
 
 CATEGORIES = (TABLE, CHART, TEXT, COMPARISON, CROSS_PAGE, PAGE_LABEL, UNANSWERABLE)
-"""What questions there are: a cell of a table; a value of a chart, which no text holds; a fact in running text; which
-of several look-alike pages has the most; sums and differences over two pages; the number printed on a page; what the
-report does not hold."""
+"""Categories of questions: a cell of a table; a chart value, which is not in the text; a fact in running
+text; which of several similar pages has the most; sums and differences across two pages; the number printed
+on a page; questions without an answer in the report."""
 
 _ASKERS = {
     COMPARISON: ask_comparison,
@@ -180,7 +180,7 @@ _ASKERS = {
     PAGE_LABEL: ask_label,
     UNANSWERABLE: ask_missing,
 }
-"""What asks about more than one page's facts, by category."""
+"""Functions that ask about more than the facts of one page, by category."""
 
 _MAX_TRIES = 200
 
@@ -189,27 +189,29 @@ def ask(report: Report, category: str, rng: np.random.Generator) -> Asked:
     """Returns a question about a report.
 
     Args:
-        report: What is asked about.
+        report: The report.
         category: One of `CATEGORIES`.
-        rng: The only source of chance.
+        rng: The only source of randomness.
 
     Returns:
-        A question with one right answer.
+        A question with exactly one right answer.
 
     Raises:
-        ConfigError: If there is no such category.
-        GenerationError: If the report has nothing to ask about in this category.
+        ConfigError: If the category does not exist.
+        GenerationError: If the report has no question of this category.
     """
     require_choice("category", category, CATEGORIES)
     for _ in range(_MAX_TRIES):
         asked = _ASKERS[category](report, rng) if category in _ASKERS else _ask_page(report, category, rng)
         if asked is not None:
             return asked
-    raise GenerationError(f"The report has no question of the category {category!r} in {_MAX_TRIES} tries.")
+    raise GenerationError(
+        f"No question of the category {category!r} was found for the report in {_MAX_TRIES} attempts."
+    )
 
 
 def _ask_page(report: Report, category: str, rng: np.random.Generator) -> Asked | None:
-    """Returns a question about one page, each template that the report has as likely."""
+    """Returns a question about one page; templates available in the report are equally likely."""
     found = [
         (number, fact)
         for number, page in enumerate(report.pages, start=1)

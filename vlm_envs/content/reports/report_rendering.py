@@ -1,4 +1,4 @@
-"""Reports as PDF files: charts (matplotlib), flowables and pages (reportlab), and documents drawn on demand."""
+"""Reports as PDF files: charts (matplotlib), flowables and pages (reportlab), and documents rendered on demand."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _MM_PER_INCH = 25.4
 _AXIS_GREY = "#555555"
 
 
-@functools.lru_cache(maxsize=8)  # A page that does not fit is set anew, and its charts are the same
+@functools.lru_cache(maxsize=8)  # a page that does not fit is set again with the same charts
 def chart_png(chart: Chart, style: ReportStyle) -> bytes:
     """Draws a chart.
 
     Args:
-        chart: What to draw; its caption is left to the page.
-        style: Gives the colours.
+        chart: The chart; the page draws its caption.
+        style: Provides the colors.
 
     Returns:
-        A PNG of `CHART_SIZE_MM` at 120 dots an inch.
+        A PNG of `CHART_SIZE_MM` at 120 dots per inch.
 
     Raises:
         EngineUnavailableError: If matplotlib is not installed.
@@ -99,7 +99,7 @@ def _pie(figure: Any, chart: Chart, style: ReportStyle) -> None:
 
 
 def _axes(figure: Any, chart: Chart) -> Any:
-    """Returns axes with horizontal grid lines and the unit along the side."""
+    """Returns axes with horizontal grid lines and a label for the unit."""
     axes = figure.add_axes((0.085, 0.11, 0.9, 0.85))
     axes.grid(axis="y", color="#d8d8d8", linewidth=0.6, zorder=0)
     for side in ("top", "right"):
@@ -130,12 +130,12 @@ def _platypus() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Typesetting:
-    """How blocks are set.
+    """Settings for laying out blocks.
 
     Attributes:
-        style: Of the report.
-        fonts: Of its typeface.
-        scale: Of sizes and gaps; below 1 where a page would not fit.
+        style: Style of the report.
+        fonts: Fonts of its typeface.
+        scale: Factor for sizes and gaps, chosen so that a page fits.
     """
 
     style: ReportStyle
@@ -146,8 +146,9 @@ class Typesetting:
         """Returns a paragraph of plain text.
 
         Args:
-            text: Without markup.
-            **style: Overrides of reportlab's ParagraphStyle. `fontSize` is a factor of the size of running text.
+            text: Text without markup.
+            **style: Overrides of reportlab's ParagraphStyle. `fontSize` is relative to the size of running
+                text.
         """
         styles = require_package("reportlab.lib.styles", _PURPOSE)
         size = self.fonts.size * self.scale * style.pop("fontSize", 1.0)
@@ -155,12 +156,12 @@ class Typesetting:
         return _platypus().Paragraph(escape(text), styles.ParagraphStyle("block", **settings))
 
     def gap(self, factor: float = 1.0) -> Any:
-        """Returns empty space; a factor of 1 parts two paragraphs."""
+        """Returns empty space; a factor of 1 is the gap between paragraphs."""
         return _platypus().Spacer(1, self.fonts.size * 0.8 * self.scale * factor)
 
 
 def flowables_of(block: Block, setting: Typesetting) -> list[Any]:
-    """Returns the flowables of a block with the space below it; nothing for a cover or contents."""
+    """Returns the flowables of a block and the gap below it; empty for a cover or contents."""
     palette, fonts = setting.style.palette, setting.fonts
     match block:
         case Heading(text):
@@ -252,7 +253,7 @@ def _table(table: Table, setting: Typesetting) -> Any:
 
 
 def _widths(table: Table) -> list[float]:
-    """Divides the text's width by the longest cell of each column, within bounds."""
+    """Divides the text width by the longest cell of each column, within bounds."""
     columns = [[heading, *(row[index] for row in table.rows)] for index, heading in enumerate(table.columns)]
     longest = [min(30, max(11, max(len(cell) for cell in column[1:]), len(column[0]) * 0.7)) for column in columns]
     return [TEXT_WIDTH * count / sum(longest) for count in longest]
@@ -288,28 +289,28 @@ _SCALES = (1.16, 1.08, 1.0, 0.93, 0.86, 0.8)
 _SMALL_SCALES = (0.75, 0.7, 0.65, 0.6)
 _LABEL_TOP = PAGE_HEIGHT - 17 * POINTS_PER_MM
 _LABEL_ROOM = 0.3 * TEXT_WIDTH
-"""Greatest width of a large label; wider ones are set smaller, since titles stand beside them."""
+"""Maximum width of a large label; wider ones are scaled down, since titles stand next to them."""
 
 _GREY = "#666666"
 
 _lock = threading.Lock()
-"""Neither reportlab's fonts nor matplotlib are safe under threads."""
+"""reportlab's fonts and matplotlib are not thread-safe."""
 
 
 def render_pdf(report: Report, *, numbers: Collection[int] | None = None) -> bytes:
-    """Draws a report.
+    """Renders a report.
 
     Args:
-        report: What to draw.
-        numbers: Positions of the pages to draw, from 1, which look as they do among all; None for all of them.
+        report: The report.
+        numbers: Positions of the pages to render, from 1, looking as they do in the whole report; None for
+            all.
 
     Returns:
-        A PDF whose pages are those of the report, with embedded fonts and a text layer. The numbers of charts are
-        pictures.
+        A PDF of these pages, with embedded fonts and a text layer. Chart values are only in images.
 
     Raises:
         EngineUnavailableError: If reportlab or matplotlib is not installed.
-        AssertionError: If a page has more on it than fits, which would be an error in the texts of this package.
+        AssertionError: If a page's content does not fit, which would be a bug in the texts of this package.
     """
     pdfgen = require_package("reportlab.pdfgen.canvas", "Rendering reports")
     content = io.BytesIO()
@@ -326,7 +327,7 @@ def render_pdf(report: Report, *, numbers: Collection[int] | None = None) -> byt
 
 
 def text_layer(report: Report, number: int) -> str:
-    """Returns what the text layer of a page says, without drawing it; in another order than a PDF reader gives it.
+    """Returns the text layer of a page without rendering it; a PDF reader may return it in another order.
 
     Args:
         report: The report.
@@ -344,7 +345,7 @@ def text_layer(report: Report, number: int) -> str:
 
 
 def _text_without_labels(page: Page) -> str:
-    """Returns what the text layer of a page holds, but for head and foot, where labels are shapes."""
+    """Returns a page's text layer without header and footer, for reports whose labels are shapes."""
     contents = [block for block in page.blocks if isinstance(block, Contents)]
     titles = [title for block in contents for title, _, _ in block.entries]
     return "\n".join((page.title, *titles)) if contents else page.text
@@ -369,7 +370,7 @@ def _draw_page(canvas: Any, report: Report, page: Page, number: int, fonts: Font
 
 
 def _draw_cover(canvas: Any, report: Report, cover: Cover, fonts: Fonts) -> None:
-    """Draws bands of colour, the organisation at the top and the title below the middle."""
+    """Draws colored bands, the organization at the top, and the title below the middle."""
     palette = report.style.palette
     canvas.setFillColor(palette[0])
     canvas.rect(0, PAGE_HEIGHT * 0.52, PAGE_WIDTH, PAGE_HEIGHT * 0.48, stroke=0, fill=1)
@@ -388,7 +389,7 @@ def _draw_cover(canvas: Any, report: Report, cover: Cover, fonts: Fonts) -> None
 
 
 def _draw_head(canvas: Any, report: Report, page: Page, fonts: Fonts) -> None:
-    """Draws the chapter, on a band of colour or over a thin rule."""
+    """Draws the chapter, on a colored band or above a thin rule."""
     height = 13 * POINTS_PER_MM
     head = page.chapter or report.title
     if report.style.banner:
@@ -404,7 +405,7 @@ def _draw_head(canvas: Any, report: Report, page: Page, fonts: Fonts) -> None:
 
 
 def _draw_foot(canvas: Any, report: Report, page: Page, number: int, fonts: Fonts) -> None:
-    """Draws the printed label, unless it is large, and the organisation where it leaves room."""
+    """Draws the printed label, unless it is large, and the organization if there is room."""
     style = report.style
     label = "" if style.label_size else style.label_form.format(label=page.label)
     left, right = (canvas.drawString, _MARGIN), (canvas.drawRightString, PAGE_WIDTH - _MARGIN)
@@ -420,7 +421,7 @@ def _draw_foot(canvas: Any, report: Report, page: Page, number: int, fonts: Font
 
 
 def _draw_notes(canvas: Any, page: Page, fonts: Fonts) -> float:
-    """Draws the footnotes and returns where the room above them ends."""
+    """Draws the footnotes; returns the bottom of the space above them."""
     if not page.notes:
         return _BOTTOM
     canvas.setStrokeColor("#888888")
@@ -434,7 +435,7 @@ def _draw_notes(canvas: Any, page: Page, fonts: Fonts) -> float:
 
 
 def _draw_title(canvas: Any, report: Report, page: Page, fonts: Fonts) -> float:
-    """Draws the title, a large label beside it, and returns where the room below them begins."""
+    """Draws the title, with a large label next to it if any; returns the top of the space below."""
     base = _TOP - 16
     if report.style.label_size:
         base = min(base, _draw_large_label(canvas, page.label, report.style.label_size))
@@ -445,7 +446,7 @@ def _draw_title(canvas: Any, report: Report, page: Page, fonts: Fonts) -> float:
 
 
 def _draw_large_label(canvas: Any, label: str, size: float) -> float:
-    """Draws a label at the outer end of the title and returns its base line; one typeface in all reports."""
+    """Draws a large label at the outer end of the title, in the same typeface for all reports; returns its baseline."""
     shape, digit = shape_of(label, "sans", "bold"), shape_of("0", "sans", "bold")
     base = _LABEL_TOP - digit.height * size
     _draw_shape(canvas, shape, "#222222", min(size, _LABEL_ROOM / shape.width), base)
@@ -453,7 +454,7 @@ def _draw_large_label(canvas: Any, label: str, size: float) -> float:
 
 
 def _draw_shape(canvas: Any, shape: Shape, color: str, size: float, base: float) -> float:
-    """Draws a line of text that ends at the right margin, as a path; returns its width in points."""
+    """Draws a right-aligned line of text as a path; returns its width in points."""
     width = shape.width * size
     path = canvas.beginPath()
     for first, *others in shape.polygons:
@@ -467,7 +468,7 @@ def _draw_shape(canvas: Any, shape: Shape, color: str, size: float, base: float)
 
 
 def _draw_contents(canvas: Any, contents: Contents, report: Report, fonts: Fonts, top: float) -> None:
-    """Draws one line an entry with dots up to its label."""
+    """Draws one line per entry, with dots up to its label."""
     step = 14.6
     for index, (title, label, is_chapter) in enumerate(contents.entries):
         height = top - step * (index + 1)
@@ -491,7 +492,7 @@ def _draw_contents(canvas: Any, contents: Contents, report: Report, fonts: Fonts
 
 
 def _draw_blocks(canvas: Any, report: Report, page: Page, fonts: Fonts, top: float, bottom: float) -> None:
-    """Draws the blocks below each other at the largest scale at which they fit."""
+    """Draws the blocks from top to bottom at the largest scale that fits."""
     for scale in (*_SCALES, *(_SMALL_SCALES if report.style.label_size else ())):
         setting = Typesetting(report.style, fonts, scale)
         flowables = [flowable for block in page.blocks for flowable in flowables_of(block, setting)]
@@ -517,25 +518,25 @@ def _rule(canvas: Any, height: float, color: str, width: float) -> None:
 
 
 MAX_CACHED_BYTES = 64 * 1024 * 1024
-"""Of rendered pages; the one unused longest is dropped. The last one is always kept."""
+"""Size limit of the cache of rendered pages; the least recently used is dropped, the last one always kept."""
 
 
 @functools.lru_cache(maxsize=64)
 def report_of(num_pages: int, seed: int, numbering: Numbering) -> Report:
-    """Returns the report of a recipe; the last few are kept."""
+    """Returns the report with a seed and settings, cached."""
     return compose_report(num_pages, seed, numbering)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReportDocument:
-    """A report as tools see it; small, hashable, and not rendered before a page is looked at.
+    """A report as tools see it: small, hashable, and not rendered until a page is viewed.
 
     Attributes:
         name: File name, such as `kelford_ferries_2019.pdf`.
-        digest: Hash of what is printed, known without rendering.
-        num_pages: How many pages.
-        seed: What the report was generated from.
-        numbering: How its pages are numbered.
+        digest: Hash of the printed content, available without rendering.
+        num_pages: Number of pages.
+        seed: Seed of the report.
+        numbering: Numbering of its pages.
     """
 
     name: str
@@ -546,17 +547,17 @@ class ReportDocument:
 
     @classmethod
     def of(cls, num_pages: int, seed: int, numbering: Numbering = PLAIN) -> ReportDocument:
-        """Returns the document of a recipe."""
+        """Returns the document with a seed and settings."""
         report = report_of(num_pages, seed, numbering)
         return cls(name=report.file_name, digest=report.digest, num_pages=num_pages, seed=seed, numbering=numbering)
 
     @property
     def report(self) -> Report:
-        """What the document says."""
+        """The report."""
         return report_of(self.num_pages, self.seed, self.numbering)
 
     def page_text(self, number: int) -> str:
-        """Returns the words of the text layer of a page, from 1; nothing is rendered for it.
+        """Returns the words in the text layer of a page, from 1, without rendering it.
 
         Raises:
             ToolError: `PAGE_OUT_OF_RANGE`.
@@ -565,7 +566,7 @@ class ReportDocument:
         return text_layer(self.report, number)
 
     def page_picture(self, number: int, long_side_px: int = PAGE_LONG_SIDE_PX) -> Picture:
-        """Returns a page, from 1, whose longer side has `long_side_px` pixels.
+        """Renders a page, from 1, with `long_side_px` pixels on its longer side.
 
         Raises:
             ToolError: `PAGE_OUT_OF_RANGE`.
@@ -590,6 +591,6 @@ _rendered: BoundedCache[tuple[PdfDocument, int]] = BoundedCache(
 
 
 def _page(document: ReportDocument, number: int) -> tuple[PdfDocument, int]:
-    """Renders one page, and not the others: who searches looks at one or two."""
+    """Renders a single page, because a search views only one or two."""
     content = render_pdf(document.report, numbers=(number,))
     return PdfDocument(document.name, content), len(content)

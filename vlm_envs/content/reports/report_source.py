@@ -1,4 +1,4 @@
-"""Samples from generated reports."""
+"""Samples about generated reports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vlm_envs.splits import SPLITS, split_of
 from vlm_envs.validation import as_names, require_choice, require_range
 
 UNANSWERABLE_SHARE = 0.2
-"""How many of the questions have no answer, where other categories are asked too."""
+"""Share of questions without an answer if there are other categories."""
 
 _MAX_TRIES = 1_000
 _MAX_SEED = 2**63 - 1
@@ -30,21 +30,20 @@ _ID = re.compile(r"report:([0-9]{1,2}):([a-z_]{1,40}):([0-9]{1,19})")
 
 
 class ReportSource:
-    """Questions about generated reports: one report a question, generated anew for each.
+    """Questions about generated reports, each with a report of its own.
 
     Args:
-        num_pages: How many pages a report has, or the fewest and the most; each number is as likely.
-        categories: Of `vlm_envs.content.reports.report_questions.CATEGORIES`. `unanswerable` is one question in five if
-            there are others, and the others are equally frequent.
-        file_name: What every report is called; None for the names of who publishes it.
-        first_label: The number printed on the first page of the body, or the least and the largest, each as likely in
-            each report.
-        label_size: In points, from 24 to 160: printed numbers are so large, stand beside the titles, and are shapes,
-            which no text layer tells; None for the usual ones at the foot.
+        num_pages: Number of pages of a report, or the minimum and maximum, drawn uniformly.
+        categories: Categories from `vlm_envs.content.reports.report_questions.CATEGORIES`. If there are
+            several, 20% of the questions are `unanswerable`, and the other categories are equally likely.
+        file_name: Name of every report; None for names derived from the organization.
+        first_label: Number printed on the first page of the body, or the smallest and largest, drawn
+            uniformly per report.
+        label_size: Size of page numbers in points, from 24 to 160. Such numbers stand next to the titles and
+            are drawn as shapes outside the text layer. None for normal ones in the footer.
 
     Raises:
-        ConfigError: If a number of pages or a category does not exist, the file's name is no PDF's, or pages cannot be
-            numbered so.
+        ConfigError: If the number of pages, a category, the file name, or the numbering is not valid.
     """
 
     name = "report"
@@ -61,13 +60,13 @@ class ReportSource:
         fewest, most = require_range("num_pages", num_pages)
         categories = as_names(categories)
         if not MIN_PAGES <= fewest <= most <= MAX_PAGES:
-            raise ConfigError(f"num_pages must lie between {MIN_PAGES} and {MAX_PAGES}; got {num_pages!r}.")
+            raise ConfigError(f"num_pages must be from {MIN_PAGES} to {MAX_PAGES}; got {num_pages!r}.")
         if not categories:
-            raise ConfigError(f"categories must hold at least one of {', '.join(CATEGORIES)}; got none.")
+            raise ConfigError(f"categories must list at least one of {', '.join(CATEGORIES)}; got an empty list.")
         for category in categories:
             require_choice("categories", category, CATEGORIES)
         if file_name is not None and not (isinstance(file_name, str) and _FILE_NAME.fullmatch(file_name)):
-            raise ConfigError(f"file_name must be such as 'report.pdf', or None; got {file_name!r}.")
+            raise ConfigError(f"file_name must be a PDF name such as 'report.pdf', or None; got {file_name!r}.")
         self.num_pages, self.file_name = (fewest, most), file_name
         self.categories = tuple(dict.fromkeys(categories))
         self.numberings = Numberings.of(first_label, label_size)
@@ -76,11 +75,11 @@ class ReportSource:
         """Returns a sample of a split.
 
         Args:
-            rng: The only source of chance.
-            split: `"train"`, `"val"` or `"test"`; it is decided by a hash of the report and the question.
+            rng: The only source of randomness.
+            split: `"train"`, `"val"` or `"test"`, decided by a hash of the report and the question.
 
         Raises:
-            ConfigError: If there is no such split.
+            ConfigError: If the split does not exist.
             GenerationError: If none of 1,000 samples belonged to it.
         """
         require_choice("split", split, SPLITS)
@@ -89,16 +88,16 @@ class ReportSource:
             sample = self._sample(num_pages, self._category(rng), int(rng.integers(_MAX_SEED)))
             if split_of(sample.digest.encode()) == split:
                 return self._named(sample)
-        raise GenerationError(f"None of {_MAX_TRIES} reports belongs to the split {split!r}.")
+        raise GenerationError(f"None of {_MAX_TRIES} reports belongs to split {split!r}.")
 
     def find(self, sample_id: str) -> Sample:
-        """Returns the sample of an id, numbered as here, whatever numbers of pages and categories this source has.
+        """Returns the sample with an id, with this source's numbering; its other settings do not matter.
 
         Args:
-            sample_id: Such as `report:12:chart_reading:834`: pages, category, seed.
+            sample_id: Pages, category, and seed, such as `report:12:chart_reading:834`.
 
         Raises:
-            LevelError: If it is none.
+            LevelError: If the id is not valid.
         """
         match = _ID.fullmatch(sample_id)
         if match and MIN_PAGES <= int(match[1]) <= MAX_PAGES and match[2] in CATEGORIES and int(match[3]) <= _MAX_SEED:
@@ -106,7 +105,8 @@ class ReportSource:
             if sample.sample_id == sample_id:
                 return self._named(sample)
         raise LevelError(
-            f"An id of a generated report is report:<pages>:<category>:<seed>, such as 'report:12:chart_reading:834', "
+            "The id of a generated report is report:<pages>:<category>:<seed>, such as "
+            "'report:12:chart_reading:834', "
             f"with {MIN_PAGES} to {MAX_PAGES} pages and one of the categories {', '.join(CATEGORIES)}; "
             f"got {sample_id[:80]!r}."
         )
@@ -133,9 +133,9 @@ class ReportSource:
 
 @functools.lru_cache(maxsize=64)
 def _sample(num_pages: int, category: str, seed: int, numbering: Numbering) -> Sample:
-    """Returns the sample of an id's parts, of a report whose pages are numbered in a way."""
+    """Returns the sample with the parts of an id and a page numbering."""
     document = ReportDocument.of(num_pages, seed, numbering)
-    # The question has a stream of its own: one seed is one report, whatever is asked about it.
+    # The question has its own random stream, so a seed gives the same report for every category
     rng = np.random.default_rng((CATEGORIES.index(category), seed))
     asked = ask(document.report, category, rng)
     content = "\n".join((document.digest, asked.question, *asked.key.answers))

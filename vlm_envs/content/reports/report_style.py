@@ -1,4 +1,4 @@
-"""How a report is set: colors, tables, page numbers, and typefaces."""
+"""Typography and layout of a report: colors, tables, page numbers, and typefaces."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ _PALETTES = (
     ("#7a1f1f", "#b23a48", "#dd7373", "#f2c57c", "#51513d", "#8c8c7a"),
     ("#0b525b", "#1a759f", "#52b69a", "#b5c99a", "#e07a5f", "#81838c"),
 )
-"""Six colours each, the leading one first."""
+"""Six colors each, the primary one first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReportStyle:
-    """How a report is set.
+    """Style of a report.
 
     Attributes:
-        typeface: Of running text.
-        palette: Six colours, `#rrggbb`; the first leads.
+        typeface: Typeface of running text.
+        palette: Six colors, `#rrggbb`, the primary one first.
         table_lines: Rules between rows, shaded rows, or a full grid.
-        label_place: Where the page's label stands at the foot.
-        label_form: How it is written, with `{label}`.
-        letters_appendix: Whether pages of the appendix are labelled A-1, A-2 and so on.
-        banner: Whether a coloured band carries the chapter at the head.
-        label_size: In points: labels are so large and stand beside the titles instead. They are shapes then, those in
-            the contents too, and in no text layer. None for labels at the foot.
+        label_place: Position of the page number in the footer.
+        label_form: Format of the page number, with `{label}`.
+        letters_appendix: Whether pages of the appendix are numbered A-1, A-2, and so on.
+        banner: Whether the header is a colored band with the chapter.
+        label_size: Size of page numbers in points. They then stand next to the titles and are drawn as
+            shapes, like those in the table of contents, outside the text layer. None for numbers in the
+            footer.
     """
 
     typeface: Typeface
@@ -51,7 +52,7 @@ class ReportStyle:
 
 
 def draw_style(rng: np.random.Generator) -> ReportStyle:
-    """Returns one of the looks, each as likely."""
+    """Returns a random style; each choice is uniform."""
     return ReportStyle(
         typeface=pick(rng, ("sans", "serif", "book")),
         palette=pick(rng, _PALETTES),
@@ -69,21 +70,21 @@ _FILES: dict[Typeface, tuple[str, str, str, float]] = {
     "serif": ("STIXGeneral.ttf", "STIXGeneralBol.ttf", "STIXGeneralItalic.ttf", 11.0),
     "book": ("DejaVuSerif.ttf", "DejaVuSerif-Bold.ttf", "DejaVuSerif-Italic.ttf", 8.6),
 }
-"""Regular, bold, italic, and the size in points at which running text reads well."""
+"""Regular, bold, italic, and the comfortable size of running text in points."""
 
 _SHAPE_SIZE = 200.0
-"""At which curves become polygons, in points: fine enough for the largest numbers."""
+"""Font size at which curves become polygons, in points; fine enough for the largest numbers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fonts:
-    """Names under which reportlab knows a typeface.
+    """A typeface's font names in reportlab.
 
     Attributes:
-        regular: Of running text.
-        bold: Of headings.
-        italic: Of captions.
-        size: Of running text, in points.
+        regular: Font of running text.
+        bold: Font of headings.
+        italic: Font of captions.
+        size: Size of running text, in points.
     """
 
     regular: str
@@ -94,7 +95,7 @@ class Fonts:
 
 @functools.cache
 def registered(typeface: Typeface) -> Fonts:
-    """Returns a typeface, registered with reportlab.
+    """Registers a typeface with reportlab and returns its fonts.
 
     Raises:
         EngineUnavailableError: If reportlab or matplotlib is not installed.
@@ -110,12 +111,12 @@ def registered(typeface: Typeface) -> Fonts:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A line of text as polygons, of which what an odd number of them cover is filled.
+    """A line of text as polygons, filled by the even-odd rule.
 
     Attributes:
-        polygons: Corners, of type at 1 point whose base line begins at (0, 0).
-        width: Of the rightmost corner.
-        height: Of the highest corner.
+        polygons: Corners, at a size of 1 point, with the baseline starting at (0, 0).
+        width: x of the rightmost corner.
+        height: y of the highest corner.
     """
 
     polygons: tuple[tuple[tuple[float, float], ...], ...]
@@ -125,10 +126,10 @@ class Shape:
 
 @functools.cache
 def shape_of(text: str, typeface: Typeface, weight: str) -> Shape:
-    """Returns a line of text as it is drawn where no text layer shall hold it.
+    """Returns a line of text as a shape, to draw it outside the text layer.
 
     Args:
-        text: At least one character that is not blank.
+        text: Text with at least one character that is not blank.
         typeface: A typeface.
         weight: `"regular"`, `"bold"` or `"italic"`.
 
@@ -148,7 +149,7 @@ def shape_of(text: str, typeface: Typeface, weight: str) -> Shape:
 
 
 def font_folder() -> Path:
-    """Returns the folder of matplotlib's own fonts.
+    """Returns the folder of the fonts shipped with matplotlib.
 
     Raises:
         EngineUnavailableError: If matplotlib is not installed.

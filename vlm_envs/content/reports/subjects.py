@@ -1,4 +1,4 @@
-"""What the pages of a report are about: one subject per page, holding every fact that the page prints."""
+"""Subjects of a report's pages: one per page, with every fact that the page prints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 WORDS: dict[str, Any] = tomllib.loads(files(__package__).joinpath("report_words.toml").read_text("utf-8"))
-"""What reports are written with: names, trades, rules of policies, and sentences."""
+"""Vocabulary of reports: names, trades, policy rules, and sentences."""
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June",
@@ -25,21 +25,21 @@ def _names(kind: str) -> tuple[str, ...]:
 REGIONS, TOWNS, SITES, PROJECTS = map(_names, ("regions", "towns", "sites", "projects"))
 FIRST_NAMES, LAST_NAMES = _names("first_names"), _names("last_names")
 DEPARTMENTS: tuple[tuple[str, str], ...] = tuple((name, counted) for name, counted in WORDS["names"]["departments"])
-"""Departments, and what each one counts."""
+"""Departments, and the unit each one counts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trade:
-    """What an organisation does, as far as its reports count it.
+    """An organization's business, as far as its reports count it.
 
     Attributes:
-        kinds: What such an organisation is called.
+        kinds: Words for such an organization.
         chapter: Title of the chapter about regions.
-        lines: What is counted, as table rows name it.
-        of: What stands before a line's name when it is counted, such as `tonnes of `.
-        verb: What a region does with it.
-        past: The same in the past.
-        outlets: What a region opens.
+        lines: The counted items, as table rows name them.
+        of: Text before an item's name when it is counted, such as `tonnes of `.
+        verb: The activity of a region, in the present tense.
+        past: The same in the past tense.
+        outlets: Kind of outlet that regions open.
     """
 
     kinds: tuple[str, ...]
@@ -51,7 +51,7 @@ class Trade:
     outlets: str
 
     def counted(self, line: str) -> str:
-        """Returns a line as a sentence counts it."""
+        """Returns an item as the object of a count in a sentence."""
         return self.of + line.lower()
 
 
@@ -61,12 +61,12 @@ TRADES = tuple(
 
 
 def listing(items: Sequence[str], last: str = "and") -> str:
-    """Returns `a, b and c`."""
+    """Joins items as in `a, b and c`."""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} {last} {items[-1]}"
 
 
 def grouped(number: int) -> str:
-    """Returns a number with thousands commas."""
+    """Formats a number with thousands separators."""
     return f"{number:,}"
 
 
@@ -82,18 +82,18 @@ class Letter:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RegionYear:
-    """One region in one year. Pages of a region in other years, and of other regions, look the same.
+    """A region in one year. Pages of the region in other years, and of other regions, look similar.
 
     Attributes:
         region: Its name, without the word region.
         year: The year.
-        lines: Names of the table's rows, in the order of the table.
+        lines: Names of the table's rows, in order.
         counts: int[line][quarter].
-        manager: Who was in charge that year.
-        new_outlets: How many opened that year.
+        manager: The manager in that year.
+        new_outlets: Number of outlets opened in that year.
         noted: Index of the line that the footnote is about.
         noted_quarter: Quarter of the footnote, from 0.
-        corrected: How many of them were counted late, as the footnote says.
+        corrected: Number of items counted late, according to the footnote.
     """
 
     region: str
@@ -113,14 +113,14 @@ class Department:
 
     Attributes:
         name: Its name, without the word department.
-        head: Who leads it.
-        deputy: Who stands in.
-        town: Where it sits.
-        num_people: How many work there.
-        since: Year it was set up.
-        counted: What its chart counts.
-        months: Names of the months that the chart shows.
-        values: A value a month; in the picture only.
+        head: Its head.
+        deputy: Its deputy head.
+        town: Its location.
+        num_people: Number of people who work there.
+        since: Year it was founded.
+        counted: Unit of its chart.
+        months: Names of the months in the chart.
+        values: One value per month; only in the image.
     """
 
     name: str
@@ -136,7 +136,7 @@ class Department:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SiteYear:
-    """A building and the electricity it used in one year, by month; the values are in a picture only."""
+    """A building and its monthly electricity usage in one year; the values are only in an image."""
 
     site: str
     year: int
@@ -148,14 +148,14 @@ class SiteYear:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BudgetYear:
-    """How the budget of a year was divided; the shares are in a picture only.
+    """The division of a year's budget; the shares are only in an image.
 
     Attributes:
         year: The year.
         names: Departments.
-        shares: Whole percents that add up to 100.
-        approved_by: Who approved it.
-        month: When.
+        shares: Whole percentages that add up to 100.
+        approved_by: The person who approved it.
+        month: Month of the approval.
     """
 
     year: int
@@ -167,15 +167,15 @@ class BudgetYear:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """A policy of numbered rules.
+    """A policy with numbered rules.
 
     Attributes:
         number: Its number.
-        topic: What it is about, such as `Travel`.
-        rules: The sentences as printed.
-        questions: A question for each sentence; empty where none is asked.
+        topic: Its topic, such as `Travel`.
+        rules: The rules as printed.
+        questions: A question for each rule, or an empty text.
         answers: The answer to each question.
-        owner: Who keeps it up to date.
+        owner: The person who maintains it.
     """
 
     number: int
@@ -193,14 +193,14 @@ class Project:
     name: str
     lead: str
     budget: int
-    """In thousands of crowns, the money of all reports."""
+    """In thousands of crowns, the currency of all reports."""
     start: str
     status: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProjectList:
-    """A page of projects that began in one year."""
+    """A page of projects that started in one year."""
 
     year: int
     projects: tuple[Project, ...]
@@ -208,14 +208,14 @@ class ProjectList:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Board:
-    """Who sits on the board: name, committee, year of the first election."""
+    """The members of the board: name, committee, and year of first election."""
 
     members: tuple[tuple[str, str, int], ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Risks:
-    """Part of the register of risks: code, what may happen, who watches it, how likely it is."""
+    """Part of the risk register: code, risk, owner, and likelihood."""
 
     part: int
     entries: tuple[tuple[str, str, str, str], ...]
@@ -223,18 +223,18 @@ class Risks:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Glossary:
-    """Terms and what they mean in the report."""
+    """Terms and their meanings in the report."""
 
     terms: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """A page that nothing is asked about: the cover, the contents.
+    """A page without questions: the cover, or part of the contents.
 
     Attributes:
         kind: `cover` or `contents`.
-        part: Counted from 1.
+        part: Part number, counted from 1.
     """
 
     kind: str

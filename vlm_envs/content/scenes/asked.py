@@ -1,4 +1,4 @@
-"""Questions about drawn scenes and clips, and their sources, whose arguments are part of every sample id."""
+"""Questions about drawn scenes and clips, and their sources, whose settings are part of every sample id."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Question(Generic[SeenT]):
     """A question about a scene or a clip.
 
     Attributes:
-        key: The answer, with what is asked (options not included).
-        evidence: What the answer rests on: things of a scene by index, or of a clip by index and frame.
-        facts: True sentences from which the answer follows.
+        key: The question text, without options, and its answer.
+        evidence: Things that the answer depends on: indices in a scene, or index and frame in a clip.
+        facts: True sentences that imply the answer.
     """
 
     key: AnswerKey
@@ -51,11 +51,11 @@ class Question(Generic[SeenT]):
 
 @dataclass(frozen=True)
 class Template:
-    """A way to ask.
+    """A question template.
 
     Attributes:
-        name: What reports call it.
-        kind: Of its keys.
+        name: Name in reports.
+        kind: Kind of its answer keys.
     """
 
     name: str
@@ -66,7 +66,7 @@ TemplateT = TypeVar("TemplateT", bound=Template)
 
 
 def choice(rng: np.random.Generator, question: str, right: str, wrong: Sequence[str]) -> AnswerKey:
-    """Returns the key of a choice between the right option and different wrong ones, in random order."""
+    """Returns the key of a multiple-choice question: the right option and wrong ones, in random order."""
     options = [right, *wrong]
     order = rng.permutation(len(options))
     shown = tuple(options[index] for index in order)
@@ -89,14 +89,14 @@ class Asked(Generic[ShownT]):
 
     @property
     def digest(self) -> str:
-        """Hash of what is shown, of the question, and of its options."""
+        """Hash of the scene or clip, the question, and its options."""
         content = hashlib.blake2b(digest_size=16)
         for part in (self.shown.digest, self.question.key.question, *self.question.key.options):
             content.update(part.encode() + b"\0")
         return content.hexdigest()
 
     def sample(self, sample_id: str, images: Iterable[Any], evidence: Iterable[Evidence], **more: Any) -> Sample:
-        """Returns it as a sample."""
+        """Returns the question as a sample."""
         return Sample(
             sample_id=sample_id,
             question=self.question.key.question,
@@ -111,13 +111,13 @@ class Asked(Generic[ShownT]):
 
 
 class DrawnSource(ABC, Generic[ShownT]):
-    """A source of samples that are drawn from seeds.
+    """A source that draws samples from seeds.
 
     Attributes:
-        name: What its samples are called, which begins their ids.
-        id_pattern: Of ids; the last group is the seed.
-        example: An id.
-        remedy: What to do where no sample is found.
+        name: Name of its samples, and prefix of their ids.
+        id_pattern: Pattern of ids; the last group is the seed.
+        example: An example id.
+        remedy: Suggestion if no sample is found.
     """
 
     name: ClassVar[str]
@@ -128,56 +128,56 @@ class DrawnSource(ABC, Generic[ShownT]):
     @classmethod
     @abstractmethod
     def of_arguments(cls, arguments: Sequence[str]) -> Self:
-        """Returns the source of the arguments in an id."""
+        """Returns the source with the settings in an id."""
 
     @abstractmethod
     def sample_id(self, seed: int) -> str:
-        """Returns the id of the sample of a seed: the arguments of the source, and the seed."""
+        """Returns the id of a seed's sample: the settings of the source, and the seed."""
 
     @abstractmethod
     def asked(self, seed: int) -> Asked[ShownT] | None:
-        """Returns what a seed asks; None where nothing was found that fits."""
+        """Returns the question of a seed; None if nothing suitable was found."""
 
     @abstractmethod
     def sample(self, asked: Asked[ShownT], sample_id: str) -> Sample:
-        """Returns what is asked as a sample, with boxes and points of the evidence."""
+        """Returns a question as a sample, with boxes and points of the evidence."""
 
     def draw(self, rng: np.random.Generator, split: str) -> Sample:
-        """Returns a sample of a split, to which it belongs by a hash of its content; nothing is rendered.
+        """Returns a sample of a split; a hash of its content decides the split. Nothing is rendered.
 
         Args:
-            rng: The only source of chance.
+            rng: The only source of randomness.
             split: `"train"`, `"val"` or `"test"`.
 
         Raises:
-            GenerationError: If no sample of the split was found, which no settings are known to lead to.
+            GenerationError: If no sample of the split was found; no settings are known to cause this.
         """
         seed, asked = draw_seed(rng, split, self.asked, lambda asked: asked.digest, self.name, self.remedy)
         return self.sample(asked, self.sample_id(seed))
 
     @classmethod
     def found(cls, sample_id: str) -> Sample:
-        """Returns the sample of an id that a source of the class gave, of whatever settings.
+        """Returns the sample with an id, from a source of this class with any settings.
 
         Raises:
-            LevelError: If no source gives the id.
+            LevelError: If the id is not valid.
         """
         match = cls.id_pattern.fullmatch(sample_id) if isinstance(sample_id, str) else None
         if match is None:
-            raise LevelError(f"Ids of {cls.name}s look like {cls.example}; got {str(sample_id)[:120]!r}.")
+            raise LevelError(f"The id of a {cls.name} looks like {cls.example}; got {str(sample_id)[:120]!r}.")
         *arguments, digits = match.groups()
         try:
             source = cls.of_arguments(arguments)
         except ConfigError as error:
-            raise LevelError(f"{sample_id[:200]!r} is no id of a {cls.name}: {error}") from error
+            raise LevelError(f"{sample_id[:200]!r} is not the id of a {cls.name}: {error}") from error
         seed = int(digits)
         if seed >= 2**63 or source.sample_id(seed) != sample_id:
             raise LevelError(
-                f"Ids of {cls.name}s look like {cls.example}, numbers without leading zeros; got {sample_id[:200]!r}."
+                f"The id of a {cls.name} looks like {cls.example}, without leading zeros; got {sample_id[:200]!r}."
             )
         asked = source.asked(seed)
         if asked is None:
-            raise LevelError(f"No {cls.name} comes of {sample_id!r}: its seed was never drawn. Take ids from samples.")
+            raise LevelError(f"The seed in {sample_id!r} does not produce a {cls.name}. Use ids from samples.")
         return source.sample(asked, sample_id)
 
 
@@ -188,16 +188,16 @@ def draw_asked(
     show: Callable[[Any], ShownT | None],
     num_tries: int,
 ) -> Asked[ShownT] | None:
-    """Drafts questions until one is found that can be asked about something that was drawn for it.
+    """Drafts questions until one can be asked about a scene or clip drawn for it.
 
-    The answer is kept while scenes or clips are tried: rarer answers must not be those for which one is found.
+    The answer is fixed before scenes or clips are tried, so that hard-to-place answers are not rarer.
 
     Args:
-        rng: The only source of chance.
-        category: Of the question, perhaps with the name of the template behind it.
-        draft: Drafts a question, whose `ask` draws the wording and options, or None where it cannot be asked.
-        show: Draws what a draft needs; None where it was not found.
-        num_tries: Most scenes or clips of one draft.
+        rng: The only source of randomness.
+        category: Category of the question, optionally followed by the name of a template.
+        draft: Drafts a question. Its `ask` draws wording and options, or returns None if it cannot be asked.
+        show: Draws a scene or clip for a draft; None if none was found.
+        num_tries: Maximum number of scenes or clips per draft.
     """
     for _ in range(_MAX_DRAFTS):
         drafted = draft()
@@ -210,19 +210,19 @@ def draw_asked(
 
 
 def question_names(templates: Mapping[str, Sequence[Template]]) -> tuple[str, ...]:
-    """Returns what sources can be asked for: categories, and single questions of one, such as `place:quarter`."""
+    """Returns the available names: categories, and single templates such as `place:quarter`."""
     single = (f"{category}:{template.name}" for category in templates for template in templates[category])
     return (*templates, *single)
 
 
 def templates_named(templates: Mapping[str, Sequence[TemplateT]], name: str) -> list[TemplateT]:
-    """Returns the templates of a category, or the one that is named after it."""
+    """Returns the templates of a category, or the single template that the name specifies."""
     category, _, single = name.partition(":")
     return [template for template in templates[category] if single in ("", template.name)]
 
 
 def bounded_range(what: str, value: tuple[int, int] | int, least: int, largest: int) -> tuple[int, int]:
-    """Returns the least and the largest of a range inside another, or of one number; raises `ConfigError`."""
+    """Validates a range, or a single number, against bounds; raises `ConfigError`."""
     low, high = (require_positive(what, number) for number in require_range(what, value))
     if not least <= low <= high <= largest:
         raise ConfigError(f"{what} must be a range within {least} to {largest}; got {low} to {high}.")
@@ -230,10 +230,10 @@ def bounded_range(what: str, value: tuple[int, int] | int, least: int, largest: 
 
 
 def known_names(what: str, names: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
-    """Returns names that an argument lists, each known and there once; raises `ConfigError`."""
+    """Validates a list of distinct names against the known ones; raises `ConfigError`."""
     chosen = as_names(names)
     for name in chosen:
         require_choice(what, name, known)
     if not chosen or len(set(chosen)) != len(chosen):
-        raise ConfigError(f"{what} must hold at least one of {', '.join(known)}, each once; got {chosen!r}.")
+        raise ConfigError(f"{what} must list at least one of {', '.join(known)}, without duplicates; got {chosen!r}.")
     return chosen

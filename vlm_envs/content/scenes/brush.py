@@ -1,4 +1,4 @@
-"""A brush that draws a thing in a frame of its own, much larger than it will be, and scales it down."""
+"""A brush that draws a thing at high resolution before it is scaled down."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DIGITS = "234679"
 
 
 def dots(text: str) -> list[tuple[int, int]]:
-    """Returns column and row of every dot of a line of text; columns count on over letters, with one free between."""
+    """Returns the column and row of each dot in a line of text; letters are separated by one empty column."""
     found = []
     for index, character in enumerate(text):
         for row, line in enumerate(_GLYPHS[character]):
@@ -33,18 +33,18 @@ def dots(text: str) -> list[tuple[int, int]]:
 
 
 FRAME = 100
-"""Units of the longer side of a thing's frame; x to the right, y down, from its top left corner."""
+"""Length of the longer side of a thing's frame, in units; x to the right, y down, from the top left corner."""
 
 XY = tuple[float, float]
 
 
 class Brush:
-    """Draws in units of the frame on a transparent canvas.
+    """Draws on a transparent canvas, in units of the frame.
 
     Args:
         width: Columns of the canvas.
-        height: Rows.
-        unit: Pixels of a unit.
+        height: Rows of the canvas.
+        unit: Pixels per unit.
         margin: Pixels left free on every side for the outline.
     """
 
@@ -58,12 +58,12 @@ class Brush:
         self._draw.polygon([self._at(point) for point in points], fill=color)
 
     def rect(self, x1: float, y1: float, x2: float, y2: float, color: RGB, *, radius: float = 0) -> None:
-        """Fills an upright rectangle, its corners rounded by a radius."""
+        """Fills an axis-aligned rectangle, with corners rounded by a radius."""
         corners = (*self._at((x1, y1)), *self._at((x2, y2)))
         self._draw.rounded_rectangle(corners, radius * self._unit, fill=color)
 
     def ellipse(self, x: float, y: float, rx: float, ry: float, color: RGB) -> None:
-        """Fills an ellipse about a middle."""
+        """Fills an ellipse, given its center and radii."""
         self._draw.ellipse(self._around(x, y, rx, ry), fill=color)
 
     def disc(self, x: float, y: float, radius: float, color: RGB) -> None:
@@ -93,17 +93,17 @@ class Brush:
             self.disc(x, y, radius, color)
 
     def ring(self, x: float, y: float, radius: float, width: float, color: RGB) -> None:
-        """Draws a circle's line, inwards from the radius, and leaves its inside as it is."""
+        """Draws a circular line, inward from the radius, without filling it."""
         width_px = max(1, round(width * self._unit))
         self._draw.ellipse(self._around(x, y, radius, radius), outline=color, width=width_px)
 
     def arc(self, x: float, y: float, radius: float, start: float, stop: float, width: float, color: RGB) -> None:
-        """Draws part of a circle's line; degrees clockwise from the right."""
+        """Draws an arc; degrees clockwise from the right."""
         width_px = max(1, round(width * self._unit))
         self._draw.arc(self._around(x, y, radius, radius), start, stop, fill=color, width=width_px)
 
     def text(self, x1: float, y1: float, x2: float, y2: float, text: str, color: RGB) -> None:
-        """Writes letters as large as a rectangle allows, in its middle."""
+        """Writes text as large as a rectangle allows, centered in it."""
         columns = len(text) * (GLYPH_WIDTH + 1) - 1
         dot = min((x2 - x1) / columns, (y2 - y1) / GLYPH_HEIGHT)
         left, top = (x1 + x2 - dot * columns) / 2, (y1 + y2 - dot * GLYPH_HEIGHT) / 2
@@ -113,7 +113,7 @@ class Brush:
             self._draw.rectangle((round(corner[0]), round(corner[1]), round(far[0]) - 1, round(far[1]) - 1), color)
 
     def _around(self, x: float, y: float, rx: float, ry: float) -> tuple[float, float, float, float]:
-        """Returns the corners of a rectangle about a middle, in pixels."""
+        """Returns the bounding box of an ellipse, in pixels."""
         return (*self._at((x - rx, y - ry)), *self._at((x + rx, y + ry)))
 
     def _at(self, point: XY) -> XY:
@@ -121,12 +121,12 @@ class Brush:
 
 
 def outlined(canvas: Image.Image, reach: int, color: RGB) -> Image.Image:
-    """Returns a canvas with an outline around everything on it.
+    """Adds an outline around everything on a canvas.
 
     Args:
         canvas: RGBA.
-        reach: Pixels the outline is wide; 0 for none.
-        color: Of the outline.
+        reach: Width of the outline in pixels; 0 for none.
+        color: Color of the outline.
 
     Returns:
         RGBA of the same size.
@@ -140,10 +140,10 @@ def outlined(canvas: Image.Image, reach: int, color: RGB) -> Image.Image:
 
 
 def _spread(alpha: npt.NDArray[np.uint8], reach: int) -> npt.NDArray[np.uint8]:
-    """Returns the maximum over a square about each pixel."""
-    for _ in range(2):  # Down, then across.
+    """Returns the maximum over a square around each pixel."""
+    for _ in range(2):  # vertically, then horizontally
         left, step = reach, 1
-        while left > 0:  # Steps that double cover the reach in few passes.
+        while left > 0:  # doubling steps cover the reach in few passes
             step = min(step, left)
             padded = np.pad(alpha, ((step, step), (0, 0)))
             alpha = np.maximum(alpha, np.maximum(padded[: -2 * step], padded[2 * step :]))

@@ -1,4 +1,4 @@
-"""Clips drawn by chance, whose movers do what is wanted of them."""
+"""Random clips whose things move as required."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from vlm_envs.content.scenes.videos import Clip, Mover
 from vlm_envs.errors import GenerationError
 
 MIN_SIDE_PX, MAX_SIDE_PX = 64, 896
-"""Least side in which a few things find room; largest in which points in hundredths of a percent hit their pixel."""
+"""Smallest side that fits a few things; largest at which points in hundredths of a percent hit their pixel."""
 
 MIN_SIZE_PX = 16
-"""Least size of a thing."""
+"""Smallest size of a thing."""
 
 MIN_FRAMES, MAX_FRAMES = 4, 64
-"""Fewest frames in which a thing rests, moves and rests; most that are shown at once."""
+"""Minimum for a thing to rest, move, and rest again; maximum shown at once."""
 
 MAX_MOVERS = 8
-"""Each has a colour of its own."""
+"""Each thing has a color of its own."""
 
 _LINE_COLORS = ("red", "yellow", "blue", "white", "pink")
 _STILL = 0.35
@@ -38,22 +38,22 @@ _MAX_CLIPS_TRIED = 200
 _MAX_COVERED = 0.25
 
 Want = Callable[[Clip], bool]
-"""Whether a mover does what is wanted of it; it is the only one of the clip."""
+"""Whether the only mover of a clip does what is required of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClipLimits:
-    """What drawn clips may be.
+    """Limits of random clips.
 
     Attributes:
-        side_px: Of frames, which are squares.
-        num_frames: Fewest and most frames.
-        num_movers: Fewest and most things.
-        size_px: Least and largest longer side of a thing.
+        side_px: Side of the frames, which are square.
+        num_frames: Minimum and maximum number of frames.
+        num_movers: Minimum and maximum number of things.
+        size_px: Smallest and largest longer side of a thing.
         settings: Keys of `SETTINGS`.
 
     Raises:
-        ConfigError: If the numbers leave no room for anything.
+        ConfigError: If a range is out of bounds.
     """
 
     side_px: int = 224
@@ -63,7 +63,7 @@ class ClipLimits:
     settings: tuple[str, ...] = tuple(SETTINGS)
 
     def __post_init__(self) -> None:
-        """Refuses what cannot be drawn."""
+        """Validates the ranges."""
         bounded_range("side_px", self.side_px, MIN_SIDE_PX, MAX_SIDE_PX)
         bounded_range("num_frames", self.num_frames, MIN_FRAMES, MAX_FRAMES)
         bounded_range("num_movers", self.num_movers, 1, MAX_MOVERS)
@@ -73,8 +73,8 @@ class ClipLimits:
 def crosses(clip: Clip) -> bool:
     """Returns whether a clip's first mover clearly crosses the line.
 
-    It is clear of the line at the start and at the end, and a fiftieth of the side off it in both frames between which
-    its middle passes.
+    It does not touch the line in the first and last frames, and its middle is at least 1/50 of the side away
+    from the line in the two frames around the crossing.
     """
     ahead = clip.crossing(0)
     if ahead is None or not (clip.is_clear(0, 1) and clip.is_clear(0, clip.num_frames)):
@@ -88,27 +88,28 @@ def keeps_off(clip: Clip) -> bool:
 
 
 def draw_clip(rng: Generator, limits: ClipLimits | None = None, wants: Sequence[Want] = (crosses,)) -> Clip:
-    """Draws a clip whose first movers do what is wanted of them, one each; the others do what chance will have.
+    """Draws a clip whose first movers each satisfy a requirement; the others move at random.
 
     Args:
-        rng: The only source of chance.
-        limits: What it may be.
-        wants: At most as many as there may be movers. More movers are drawn where the limits ask for more.
+        rng: The only source of randomness.
+        limits: Limits of the clip.
+        wants: One requirement per mover. If there are more than the limits allow, the clip has as many movers
+            as needed.
 
     Raises:
-        GenerationError: If none was found, which is hardly possible where each is possible by itself.
+        GenerationError: If no clip was found, which is very unlikely if each requirement is possible alone.
     """
     limits = limits or ClipLimits()
     for _ in range(_MAX_CLIPS_TRIED):
         if (clip := try_clip(rng, limits, wants)) is not None:
             return clip
     raise GenerationError(
-        f"No clip was found in {_MAX_CLIPS_TRIED} tries. Use larger frames or fewer or smaller things."
+        f"No clip was found in {_MAX_CLIPS_TRIED} attempts. Use larger frames, or fewer or smaller things."
     )
 
 
 def try_clip(rng: Generator, limits: ClipLimits, wants: Sequence[Want]) -> Clip | None:
-    """Returns a clip as `draw_clip` does; None where this try's line, or its things' sizes, left no room for it."""
+    """Returns a clip as `draw_clip` does; None if this attempt's line or sizes leave no room for it."""
     side = limits.side_px
     empty = Clip(
         width=side,
@@ -145,7 +146,7 @@ def _wanted(rng: Generator, empty: Clip, thing: Thing, want: Want | None) -> Mov
 
 
 def _mover(rng: Generator, empty: Clip, thing: Thing) -> Mover:
-    """Returns a thing that goes somewhere or stays."""
+    """Returns a thing that moves or stays in place."""
     width, height = frame_size(thing.kind, thing.size_px)
     room = empty.width - width, empty.height - height
     start, end = ([int(rng.integers(0, space + 1)) for space in room] for _ in range(2))
@@ -157,7 +158,7 @@ def _mover(rng: Generator, empty: Clip, thing: Thing) -> Mover:
 
 
 def _all_are_seen(clip: Clip) -> bool:
-    """Returns whether no thing is ever hidden by more than a little of its frame, nor by half of its pixels."""
+    """Returns whether no thing is ever hidden by more than a quarter of its frame, or by half of its pixels."""
     covered = []
     for frame in range(1, clip.num_frames + 1):
         places = [mover.at(frame).frame for mover in clip.movers]
@@ -168,7 +169,8 @@ def _all_are_seen(clip: Clip) -> bool:
                 return False
             if part > 0.0:
                 covered.append((frame, below))
-    # Thin things may be hidden by less than that; they are looked at only here, for it takes drawing them.
+    # Thin things may lose half their pixels to less overlap; this check comes last because it has to draw
+    # them
     return all(_is_half_seen(clip, frame, below) for frame, below in dict.fromkeys(covered))
 
 

@@ -1,15 +1,15 @@
-"""Questions about clips: what crosses the line and when, what is where at a time, what moves which way.
+"""Questions about clips: crossings and their times, positions at a time, and directions.
 
-The answer is drawn first; clips are then tried until one has it. The options of a choice could all be right and are in
-random order, so no letter and no number is right more often than another.
+The answer is drawn first; then clips are tried until one has it. All options of a choice are plausible and in
+random order, so that no letter or number is right more often than another.
 
-    order    first, last     which thing crosses the line first, or last           one of the things
+    order    first, last     which thing crosses the line first or last            one of the things
              sequence        in which order three things cross it                  one of four orders
     count    crossings       how many things cross it                              a number from 0
-    place    side            on which side of the line a thing is at a time        one of two
-             quarter         in which quarter of the image it is then              one of four
-    time     crossing        when a thing's middle passes the line                 one of four stretches
-             start, stop     when a thing starts to move, or stops                 one of four stretches
+    place    side            which side of the line a thing is on at a time        one of two
+             quarter         which quarter of the image it is in then              one of four
+    time     crossing        when a thing's middle passes the line                 one of four intervals
+             start, stop     when a thing starts to move, or stops                 one of four intervals
     motion   direction       which way a thing moves                               one of four
              still           which thing stands still                              one of the things
 """
@@ -30,24 +30,24 @@ from vlm_envs.content.scenes.video_sentences import in_frame, quarter_of, stretc
 from vlm_envs.content.scenes.videos import Clip
 
 NUM_CHOICES = 4
-"""Options of a choice that is not between the things."""
+"""Number of options of a choice that is not between the things."""
 
 Seen = tuple[int, int]
-"""Index of a mover, and a frame, from 1."""
+"""Index of a mover, and a frame counted from 1."""
 
 
 ClipQuestion = Question[Seen]
-"""A question whose evidence says in which frames which things have to be looked at."""
+"""A question whose evidence lists things and the frames to look at them in."""
 
 
 @dataclass(frozen=True)
 class ClipDraft:
-    """A question before its clip is there.
+    """A question before its clip has been drawn.
 
     Attributes:
-        limits: What the clip may be; narrower than what was asked for.
-        wants: What its first movers are to do.
-        ask: Draws the options; None where the clip cannot be asked about.
+        limits: Limits of the clip, narrower than the source's.
+        wants: Requirements for its first movers.
+        ask: Draws the options; None if the clip is unsuitable.
     """
 
     limits: ClipLimits
@@ -57,12 +57,12 @@ class ClipDraft:
 
 @dataclass(frozen=True)
 class ClipTemplate(Template):
-    """A way to ask about clips.
+    """A question template for clips.
 
     Attributes:
-        draft: Draws what is asked about, and the answer.
-        fewest_movers: Most things that clips must be allowed to have, at least.
-        fewest_frames: Fewest frames that clips may have.
+        draft: Draws the question and its answer.
+        fewest_movers: Smallest allowed maximum number of things.
+        fewest_frames: Smallest allowed minimum number of frames.
     """
 
     draft: Callable[[Generator, ClipLimits], ClipDraft]
@@ -70,40 +70,40 @@ class ClipTemplate(Template):
     fewest_frames: int = 4
 
     def can_be_asked(self, limits: ClipLimits) -> bool:
-        """Returns whether clips of these limits can be asked about."""
+        """Returns whether this question can be asked about clips within these limits."""
         return limits.num_movers[1] >= self.fewest_movers and limits.num_frames[0] >= self.fewest_frames
 
 
 def with_movers(rng: Generator, limits: ClipLimits, fewest: int) -> tuple[ClipLimits, int]:
-    """Returns limits with one number of movers, at least so many, and the number."""
+    """Returns limits with a fixed number of movers, at least `fewest`, and that number."""
     low, high = limits.num_movers
     number = int(rng.integers(max(low, fewest), max(high, fewest) + 1))
     return replace(limits, num_movers=(number, number)), number
 
 
 def name_of(clip: Clip, mover: int) -> str:
-    """Returns what a mover is called, such as `red mug`."""
+    """Returns a mover's name, such as `red mug`."""
     return clip.movers[mover].thing.name
 
 
 def all_names(clip: Clip) -> list[str]:
-    """Returns what all movers are called, with the article."""
+    """Returns the names of all movers, with articles."""
     return [f"the {mover.thing.name}" for mover in clip.movers]
 
 
 def line_of(clip: Clip) -> str:
-    """Returns what the line is called."""
+    """Returns the name of the line."""
     return f"the {clip.line_color} line"
 
 
 def side_of(clip: Clip, mover: int, frame: int) -> str:
-    """Returns on which side of the line a mover is in a frame, such as `to the left of`."""
+    """Returns the side of the line that a mover is on in a frame, such as `to the left of`."""
     words = ("to the left of", "to the right of") if clip.line_upright else ("above", "below")
     return words[0] if clip.side(mover, frame) < 0 else words[1]
 
 
 def throughout(clip: Clip) -> str:
-    """Returns the stretch from the first frame to the last."""
+    """Returns the interval from the first frame to the last."""
     return stretch(clip, 1, clip.num_frames)
 
 
@@ -111,13 +111,13 @@ _MIDDLES = " A thing crosses it when its middle passes it."
 
 
 def _crossings(clip: Clip) -> list[tuple[int, int]]:
-    """Returns which movers cross the line, each behind the last frame before, in the order they do."""
+    """Returns the frame before each crossing and the mover that crosses, in order of time."""
     ahead = ((clip.crossing(mover), mover) for mover in range(len(clip.movers)))
     return sorted((frame, mover) for frame, mover in ahead if frame is not None)
 
 
 def _told_crossings(clip: Clip) -> tuple[tuple[Seen, ...], str]:
-    """Returns where to look at each crossing and, of what does not cross, at the start; and a sentence of each."""
+    """Returns evidence and a fact for each crossing, and for each mover that does not cross, at the start."""
     evidence: list[Seen] = []
     facts: list[str] = []
     found = _crossings(clip)
@@ -131,7 +131,7 @@ def _told_crossings(clip: Clip) -> tuple[tuple[Seen, ...], str]:
 
 
 def _draft_end(rng: Generator, limits: ClipLimits, *, last: bool) -> ClipDraft:
-    """Drafts a question about which of two to all things is the first or the last to cross."""
+    """Drafts a question about which of two or more things crosses first or last."""
     limits, number = with_movers(rng, limits, 2)
     num_crossing = int(rng.integers(2, number + 1))
 
@@ -171,7 +171,7 @@ def _draft_sequence(rng: Generator, limits: ClipLimits) -> ClipDraft:
 
 
 def _draft_count(rng: Generator, limits: ClipLimits) -> ClipDraft:
-    """Drafts a question about how many things cross, none of them as often as all."""
+    """Drafts a question about how many things cross; each number from none to all is equally likely."""
     wanted = int(rng.integers(0, limits.num_movers[1] + 1))
     limits, number = with_movers(rng, limits, max(wanted, 1))
 
@@ -188,7 +188,7 @@ def _some_cross(num_crossing: int, number: int) -> tuple[Want, ...]:
 
 
 def _draft_side(rng: Generator, limits: ClipLimits) -> ClipDraft:
-    """Drafts a question about the side of the line on which a thing that crosses it is at a time."""
+    """Drafts a question about the side of the line that a crossing thing is on at a time."""
     wanted = -1 if rng.random() < 0.5 else 1
 
     def ask(rng: Generator, clip: Clip) -> ClipQuestion:
@@ -204,7 +204,7 @@ def _draft_side(rng: Generator, limits: ClipLimits) -> ClipDraft:
 
 
 def _draft_quarter(rng: Generator, limits: ClipLimits) -> ClipDraft:
-    """Drafts a question about the quarter of the picture in which a thing that moves is at a time."""
+    """Drafts a question about the quarter of the image that a moving thing is in at a time."""
     wanted = pick(rng, _QUARTERS)
 
     def changes_quarter(clip: Clip) -> bool:
@@ -238,20 +238,20 @@ def _draft_when(
     also: Want,
     facts: Callable[[Clip], Iterable[str]],
 ) -> ClipDraft:
-    """Returns a question about between which two frames something happens to the first mover.
+    """Drafts a question about the pair of frames between which something happens to the first mover.
 
     Args:
-        rng: The source of chance.
-        limits: What clips may be.
-        text: The question.
-        befores: By a clip's number of frames: the frames after which it may happen.
-        before: By a clip with the mover: after which of them it happens.
-        also: What must be so besides.
-        facts: What is told of it.
+        rng: The only source of randomness.
+        limits: Limits of the clip.
+        text: The question text.
+        befores: Possible frames before the event, given the number of frames.
+        before: The frame before the event, given the clip.
+        also: Additional requirement for the mover.
+        facts: Facts about the event.
     """
     num_frames = int(rng.integers(limits.num_frames[0], limits.num_frames[1] + 1))
     limits = replace(limits, num_frames=(num_frames, num_frames))
-    # Whichever of the options is right, the others could be: who knows clips knows no more.
+    # The wrong options are drawn like the right one, so that the distribution of answers reveals nothing
     wanted, *others = pick_several(rng, tuple(befores(num_frames)), NUM_CHOICES)
 
     def ask(rng: Generator, clip: Clip) -> ClipQuestion:
@@ -264,13 +264,13 @@ def _draft_when(
 
 
 def _moves_on(clip: Clip) -> bool:
-    """Returns whether a clip's first mover goes at least a fiftieth of the side from frame to frame while it moves."""
+    """Returns whether the first mover travels at least 1/50 of the side per frame while it moves."""
     mover = clip.movers[0]
     return _distance(clip) >= (mover.last - mover.first) * clip.width / 50
 
 
 def _distance(clip: Clip, mover: int = 0) -> int:
-    """Returns how far a mover goes along the axis along which it goes farther, in pixels."""
+    """Returns how far a mover travels along its main axis, in pixels."""
     return max(map(abs, _step(clip, mover)))
 
 
@@ -280,7 +280,7 @@ def _step(clip: Clip, mover: int = 0) -> tuple[int, int]:
 
 
 def _told_move(clip: Clip) -> Iterable[str]:
-    """Yields when the first mover rests, moves and rests again."""
+    """Yields facts about when the first mover rests, moves, and rests again."""
     mover, the = clip.movers[0], f"The {name_of(clip, 0)}"
     if mover.first > 1:
         yield f"{the} stands still {stretch(clip, 1, mover.first)}."
@@ -290,14 +290,14 @@ def _told_move(clip: Clip) -> Iterable[str]:
 
 
 def _told_crossing(clip: Clip) -> Iterable[str]:
-    """Yields when the first mover crosses the line."""
+    """Yields a fact about when the first mover crosses the line."""
     frame = clip.crossing(0)
     assert frame is not None, "it was wanted"
     yield f"The {name_of(clip, 0)} crosses {line_of(clip)} {stretch(clip, frame, frame + 1)}."
 
 
 def _draft_direction(rng: Generator, limits: ClipLimits) -> ClipDraft:
-    """Drafts a question about the way a thing moves, which is clearly one of four."""
+    """Drafts a question about the direction of a thing, which is clearly one of four."""
     wanted = pick(rng, tuple(_WAYS))
     axis, sign = _WAYS[wanted]
 
@@ -319,7 +319,7 @@ _WAYS: Mapping[str, tuple[int, int]] = {"to the left": (0, -1), "to the right": 
 
 
 def _draft_still(rng: Generator, limits: ClipLimits) -> ClipDraft:
-    """Drafts a question about the one thing of several that stands still."""
+    """Drafts a question about the only thing that stands still."""
     limits, number = with_movers(rng, limits, 2)
 
     def ask(rng: Generator, clip: Clip) -> ClipQuestion:
@@ -339,7 +339,7 @@ def _draft_still(rng: Generator, limits: ClipLimits) -> ClipDraft:
 
 
 _AT_LEAST_SIX = 6
-"""Frames, so that there are four stretches in each of which a thing may start to move, or stop."""
+"""Number of frames that gives four intervals in which a thing may start to move, or stop."""
 
 TEMPLATES: Mapping[str, Sequence[ClipTemplate]] = {
     "order": (
@@ -398,7 +398,7 @@ TEMPLATES: Mapping[str, Sequence[ClipTemplate]] = {
         ClipTemplate("still", "choice", _draft_still, fewest_movers=2),
     ),
 }
-"""Ways to ask, by category."""
+"""Question templates, by category."""
 
 CATEGORIES = tuple(TEMPLATES)
-"""Kinds of questions."""
+"""Question categories."""

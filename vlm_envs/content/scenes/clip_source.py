@@ -1,4 +1,4 @@
-"""Samples about clips: drawn from a seed, found again by an id that says how they were drawn."""
+"""Samples about clips, drawn from a seed and found again by ids that contain all settings."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ _MAX_CLIPS_A_DRAFT = 200
 
 
 class ClipSource(DrawnSource[Clip]):
-    """Questions about generated clips, with exact answers, boxes and masks. Its arguments are part of every id.
+    """Questions about generated clips, with exact answers, boxes, and masks. Its settings are part of every id.
 
     Args:
-        side_px: Side of the frames, which are squares.
-        size_px: Least and largest longer side of a thing, or the one size.
-        num_frames: Fewest and most frames, or the one number; they lie half a second apart.
-        num_things: Fewest and most things, or the one number. A question that needs more has more.
-        categories: Of questions, from `CATEGORIES`, each as often as another; or single questions of one, such as
-            `place:quarter`, by the names of their templates.
-        settings: Of scenery, from `SETTINGS`.
+        side_px: Side of the frames, which are square.
+        size_px: Smallest and largest longer side of a thing, or one size.
+        num_frames: Minimum and maximum number of frames, or one number; frames are half a second apart.
+        num_things: Minimum and maximum number of things, or one number. A question that needs more has more.
+        categories: Question categories from `CATEGORIES`, equally likely, or single templates, such as
+            `place:quarter`.
+        settings: Kinds of scenery, from `SETTINGS`.
 
     Raises:
-        ConfigError: If an argument is out of range, or no question of some category can be asked under them.
+        ConfigError: If an argument is out of range, or no question of some category can be asked with these
+            settings.
     """
 
     name = "clip"
@@ -73,18 +74,20 @@ class ClipSource(DrawnSource[Clip]):
         self.categories = known_names("categories", categories, question_names(TEMPLATES))
         if silent := [category for category in self.categories if not self.templates(category)]:
             raise ConfigError(
-                f"Questions of category {', '.join(silent)} cannot be asked with num_frames={self.limits.num_frames} "
-                f"and num_things={self.limits.num_movers}. Allow at least 6 frames for times and 2 things for orders "
-                "(3 for sequences), or leave the category out."
+                f"Questions of category {', '.join(silent)} cannot be asked with "
+                f"num_frames={self.limits.num_frames} "
+                f"and num_things={self.limits.num_movers}. Allow at least 6 frames for times and 2 things for "
+                "orders "
+                "(3 for sequences), or remove the category."
             )
 
     def templates(self, category: str) -> tuple[ClipTemplate, ...]:
-        """Returns the ways to ask a question of a category, or the single one that is named behind it."""
+        """Returns the usable templates of a category, or the single template that it names."""
         named = templates_named(TEMPLATES, category)
         return tuple(template for template in named if template.can_be_asked(self.limits))
 
     def sample_id(self, seed: int) -> str:
-        """Returns the id of the sample of a seed: the arguments of the source, and the seed."""
+        """Returns the id of a seed's sample: the settings of the source, and the seed."""
         limits = self.limits
         sizes, frames, things = (
             f"{low}-{high}" for low, high in (limits.size_px, limits.num_frames, limits.num_movers)
@@ -95,7 +98,7 @@ class ClipSource(DrawnSource[Clip]):
 
     @classmethod
     def of_arguments(cls, arguments: Sequence[str]) -> ClipSource:
-        """Returns the source of the arguments in an id."""
+        """Returns the source with the settings in an id."""
         side, least, largest, shortest, longest, fewest, most = map(int, arguments[:7])
         categories, settings = (names.split("+") for names in arguments[7:])
         return cls(
@@ -108,7 +111,7 @@ class ClipSource(DrawnSource[Clip]):
         )
 
     def asked(self, seed: int) -> Asked[Clip] | None:
-        """Returns what a seed asks; None where no clip was found for what it wants."""
+        """Returns the question of a seed; None if no suitable clip was found."""
         rng = np.random.default_rng(seed)
         category = pick(rng, self.categories)
         template = pick(rng, self.templates(category))
@@ -121,27 +124,27 @@ class ClipSource(DrawnSource[Clip]):
         )
 
     def sample(self, asked: Asked[Clip], sample_id: str) -> Sample:
-        """Returns what is asked as a sample, with boxes and points of the evidence."""
+        """Returns a question as a sample, with boxes and points of the evidence."""
         clip, frames = asked.shown, range(1, asked.shown.num_frames + 1)
         images = (FrameImageRef(clip, frame) for frame in frames)
         evidence = (_evidence(clip, mover, frame) for mover, frame in asked.question.evidence)
         return asked.sample(sample_id, images, evidence, times_s=tuple(map(clip.time_s, frames)))
 
     def find(self, sample_id: str) -> Sample:
-        """Returns the sample of an id, whichever source of clips drew it; raises `LevelError` where none did."""
+        """Returns the sample with an id, from a source of clips with any settings; raises `LevelError` if invalid."""
         return find_sample(sample_id)
 
 
 def is_clip(sample_id: str) -> bool:
-    """Returns whether an id is one that a `ClipSource` gives."""
+    """Returns whether an id belongs to a `ClipSource`."""
     return sample_id.startswith(f"{ClipSource.name}:")
 
 
 def find_clip(sample_id: str) -> Clip:
-    """Returns the clip that a sample is about.
+    """Returns the clip of a sample.
 
     Raises:
-        LevelError: If the id is none of a clip.
+        LevelError: If the id does not belong to a clip.
     """
     frame = find_sample(sample_id).images[0]
     assert isinstance(frame, FrameImageRef), "a clip's sample shows its frames"
@@ -149,7 +152,7 @@ def find_clip(sample_id: str) -> Clip:
 
 
 find_sample = functools.lru_cache(maxsize=64)(ClipSource.found)
-"""Returns the sample of an id that a `ClipSource` gave; raises `LevelError` where none did."""
+"""Returns the sample with an id of any `ClipSource`; raises `LevelError` if the id is invalid."""
 
 
 def _evidence(clip: Clip, mover: int, frame: int) -> Evidence:

@@ -1,4 +1,4 @@
-"""A scene: what is where, as a value. Boxes, masks and answers come from it."""
+"""Scenes: immutable descriptions of things and their positions, from which boxes, masks, and answers follow."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from vlm_envs.tools.coordinates import Box, OriginalPixels, PixelRectangle, Poin
 
 @dataclass(frozen=True, kw_only=True)
 class Thing(Appearance):
-    """One thing in its place.
+    """A thing with a position.
 
     Attributes:
         x: Left column of its frame.
         y: Top row of its frame.
-        inside: Index of the thing it lies in; -1 for none.
+        inside: Index of the thing that contains it; -1 for none.
     """
 
     x: int = 0
@@ -35,35 +35,35 @@ class Thing(Appearance):
 
     @property
     def name(self) -> str:
-        """Colour and noun, such as `red mug`."""
+        """Color and noun, such as `red mug`."""
         return f"{self.color} {self.kind}"
 
     @property
     def appearance(self) -> Appearance:
-        """What decides its pixels."""
+        """The properties that determine its pixels."""
         return Appearance(**{field.name: getattr(self, field.name) for field in fields(Appearance)})
 
     @property
     def frame(self) -> PixelRectangle:
-        """The pixels its frame covers; none of it is drawn outside."""
+        """The pixels of its frame; the thing is drawn entirely within it."""
         width, height = frame_size(self.kind, self.size_px)
         return PixelRectangle(self.x, self.y, self.x + width, self.y + height)
 
     def at(self, x: int, y: int) -> Thing:
-        """Returns the same thing somewhere else."""
+        """Returns the same thing at another position."""
         return replace(self, x=x, y=y)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """A picture's description.
+    """The description of an image.
 
     Attributes:
         width: Columns.
         height: Rows.
         setting: A key of `SETTINGS`.
-        scenery_seed: What the setting's scenery is drawn by; nothing in it is of a kind that questions ask about.
-        things: In the order they are drawn. Frames do not touch, but for things that lie in others.
+        scenery_seed: Seed of the scenery, which contains no kinds of things that questions ask about.
+        things: In drawing order. Frames do not touch, except for things inside others.
     """
 
     width: int
@@ -83,7 +83,7 @@ class Scene:
         return hashlib.blake2b(self.to_json().encode(), digest_size=16).hexdigest()
 
     def indices(self, *, kind: str | None = None, color: str | None = None) -> tuple[int, ...]:
-        """Returns the indices of the things of a kind and a colour, any where none is given."""
+        """Returns the indices of the things of a kind and a color; None matches any."""
         return tuple(
             index
             for index, thing in enumerate(self.things)
@@ -91,30 +91,30 @@ class Scene:
         )
 
     def box(self, index: int) -> Box[OriginalPixels]:
-        """Returns the smallest box around a thing's pixels, those another thing hides included."""
+        """Returns the bounding box of a thing's pixels, including those hidden by other things."""
         thing = self.things[index]
         left, top, right, bottom = bounds(silhouette(thing.appearance))
         x, y = thing.x, thing.y
         return Box(float(x + left), float(y + top), float(x + right), float(y + bottom), self.space)
 
     def point(self, index: int) -> Point[OriginalPixels]:
-        """Returns the middle of a pixel deep inside a thing, where nothing hides it.
+        """Returns the center of a pixel deep inside the visible part of a thing.
 
-        The thing must be seen at all, which placement sees to.
+        The thing must be visible, which placement ensures.
         """
         thing = self.things[index]
         column, row = innermost(self._seen(index))
         return Point(thing.x + column + 0.5, thing.y + row + 0.5, self.space)
 
     def mask(self, *indices: int) -> Mask:
-        """Returns bool[height, width]: the pixels in which any of several things is seen; all False for none."""
+        """Returns bool[height, width], True where any of several things is visible; all False for none."""
         whole = np.zeros((self.height, self.width), np.bool_)
         for index in indices:
             whole[self.things[index].frame.slices()] |= self._seen(index)
         return whole
 
     def _seen(self, index: int) -> Mask:
-        """Returns a thing's silhouette less what things drawn later hide, in its frame."""
+        """Returns the visible part of a thing's silhouette, in its frame."""
         frame = self.things[index].frame
         seen = silhouette(self.things[index].appearance).copy()
         for later in self.things[index + 1 :]:
@@ -126,29 +126,29 @@ class Scene:
         """Returns the description as JSON, equal for equal scenes."""
         content = asdict(self)
         for thing in content["things"]:
-            # Digests, and with them splits, stay as they were first written, so the key of a color does too.
+            # Digests decide splits and must not change, so colors are written under their original key
             thing["colour"] = thing.pop("color")
         return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
 
 CLOCK_PX, SIGN_PX = KINDS["clock"].legible_px, KINDS["sign"].legible_px
-"""Longer sides from which on a clock's time and three letters of a sign can be read."""
+"""Smallest longer sides at which a clock's time and a sign's three letters are legible."""
 
 TIME_STEP_MINUTES = 15
-"""Clocks show quarters of an hour."""
+"""Clocks show multiples of a quarter of an hour."""
 
 Trait = tuple[str | None, str | None]
-"""A kind and a colour; None for any."""
+"""A kind and a color; None matches any."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a scene's things may be.
+    """Limits of a scene's things.
 
     Attributes:
-        small_px: Least and largest longer side of a thing that questions ask about.
+        small_px: Smallest and largest longer side of a thing that questions ask about.
         large_px: Largest longer side of other things.
-        kinds: Those that can be recognised at the largest small size.
+        kinds: Kinds that are recognizable at the largest small size.
     """
 
     small_px: tuple[int, int]
@@ -157,34 +157,34 @@ class Limits:
 
     @property
     def plain_kinds(self) -> tuple[str, ...]:
-        """Kinds told apart by colour alone."""
+        """Kinds whose instances differ only in color."""
         return tuple(kind for kind in self.kinds if kind in PLAIN_KINDS)
 
 
 def limits(small_px: tuple[int, int], shorter_side_px: int) -> Limits:
-    """Returns the limits of scenes of a size.
+    """Returns the limits of scenes of a given size.
 
     Args:
-        small_px: Least and largest longer side of a thing that questions ask about.
-        shorter_side_px: The picture's.
+        small_px: Smallest and largest longer side of a thing that questions ask about.
+        shorter_side_px: Shorter side of the image.
     """
     large = max(small_px[1], min(12 * small_px[1], shorter_side_px // 5))
     return Limits(small_px=small_px, large_px=large, kinds=recognisable(small_px[1]))
 
 
 def recognisable(size_px: int) -> tuple[str, ...]:
-    """Returns the kinds that can be recognised at a size."""
+    """Returns the kinds that are recognizable at a size."""
     return tuple(kind.name for kind in KINDS.values() if kind.legible_px <= size_px)
 
 
 @cache
 def colors_of(kind: str) -> tuple[str, ...]:
-    """Returns the colours a kind comes in: a clock's or a sign's rim must differ from its face."""
+    """Returns the colors of a kind; the rim of a clock or a sign must differ from its face."""
     return tuple(color for color in COLORS if kind not in ("clock", "sign") or color not in ("white", "grey"))
 
 
 def small(rng: Generator, limits: Limits, kind: str, color: str) -> Thing:
-    """Returns a thing of the size that questions ask about, with a text or a time where it has one."""
+    """Returns a thing of a size that questions ask about, with a text or a time if its kind has one."""
     low = max(limits.small_px[0], KINDS[kind].legible_px)
     return _made(rng, kind, color, int(rng.integers(low, limits.small_px[1] + 1)))
 
@@ -196,22 +196,22 @@ def sign_text(rng: Generator) -> str:
 
 
 def clock_minutes(rng: Generator) -> int:
-    """Returns a time that a clock may show, in minutes past twelve."""
+    """Returns a random time for a clock, in minutes past twelve."""
     return TIME_STEP_MINUTES * int(rng.integers(12 * 60 // TIME_STEP_MINUTES))
 
 
 def look_alikes(
     rng: Generator, limits: Limits, kind: str, color: str, number: int, reserved: Collection[Trait]
 ) -> list[Thing]:
-    """Returns small things that share the kind or the colour, never both, with something asked about.
+    """Returns small distractors that share either the kind or the color of a target, never both.
 
     Args:
-        rng: The source of chance.
+        rng: The only source of randomness.
         limits: Sizes and kinds.
-        kind: Of the thing asked about.
-        color: Of it.
-        number: How many; fewer where what is reserved leaves none.
-        reserved: Traits they may not have.
+        kind: Kind of the target.
+        color: Color of the target.
+        number: Number of distractors; fewer if reserved traits leave no choice.
+        reserved: Traits that distractors must not have.
     """
     found: list[Thing] = []
     for index in range(number):
@@ -228,7 +228,7 @@ def look_alikes(
 
 
 def filler(rng: Generator, limits: Limits, reserved: Collection[Trait]) -> Thing | None:
-    """Returns a thing that nobody asks about, small or large; None where the chosen traits are reserved."""
+    """Returns a small or large thing that no question is about; None if the drawn traits are reserved."""
     kind = pick(rng, limits.kinds)
     colors = colors_of(kind)
     color = pick(rng, colors)
@@ -236,13 +236,13 @@ def filler(rng: Generator, limits: Limits, reserved: Collection[Trait]) -> Thing
         return None
     if rng.random() < 0.5:
         return small(rng, limits, kind, color)
-    # Even on a scale of ratios, or nearly all would be as large as can be.
+    # Log-uniform, because nearly all sizes of a uniform draw would be close to the largest
     low, high = np.log(limits.small_px[1]), np.log(limits.large_px + 1)
     return _made(rng, kind, color, int(np.exp(low + (high - low) * rng.random())))
 
 
 def is_reserved(kind: str, color: str, reserved: Collection[Trait]) -> bool:
-    """Returns whether something of a kind and a colour would have a reserved trait."""
+    """Returns whether a thing of this kind and color would have a reserved trait."""
     return any(trait in reserved for trait in ((kind, color), (kind, None), (None, color)))
 
 

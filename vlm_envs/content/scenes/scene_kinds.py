@@ -1,4 +1,4 @@
-"""Kinds of things that scenes hold and questions ask about: those that `scene_kinds.toml` lists."""
+"""Kinds of things in scenes that questions may ask about, defined in `scene_kinds.toml`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vlm_envs.content.data_tables import data_table
 from vlm_envs.content.scenes.brush import Brush
 
 Place = Literal["ground", "wall", "air", "water"]
-"""Where a thing is found: standing, hanging on a wall, in the sky, on water."""
+"""Where a thing occurs: standing on the ground, hanging on a wall, in the air, or on water."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,16 +32,16 @@ class Kind:
 
     @property
     def several(self) -> str:
-        """The noun for several."""
+        """The plural noun."""
         return self.plural or f"{self.name}s"
 
     def paint(self, brush: Brush, own: RGB, *, text: str, minutes: int) -> None:
-        """Draws a thing of the kind.
+        """Draws a thing of this kind.
 
         Args:
             brush: Draws in a frame whose longer side is 100 units.
             own: The color of the thing.
-            text: Written on it; signs only.
+            text: Text on it; signs only.
             minutes: Past twelve o'clock, 0 to 719; clocks only.
         """
         named = {"own": own, "shade": shade(own), "ink": INK, "chalk": CHALK}
@@ -68,10 +68,10 @@ def _draw_hand(brush: Brush, turn: float, *, length: float, width: float, color:
 KINDS: Mapping[str, Kind] = {
     name: Kind(name=name, **kind) for name, kind in data_table(__file__, "scene_kinds.toml").items()
 }
-"""Every kind by its noun."""
+"""All kinds, by noun."""
 
 HOLDER_KINDS = tuple(name for name, kind in KINDS.items() if kind.holds is not None)
-"""Kinds that others may lie in."""
+"""Kinds that can contain other things."""
 
 PLAIN_KINDS = tuple(name for name in KINDS if name not in (*HOLDER_KINDS, "clock", "sign"))
-"""Kinds that are told apart by color alone."""
+"""Kinds whose instances differ only in color."""

@@ -1,8 +1,8 @@
-"""Which things words name, and their exact masks, for judges of points.
+"""Resolution of labels to things and their exact masks, for judges of points.
 
-Read are colour and noun in singular or plural, articles and number words in front, what is written on a sign or shown
-by a clock, `X in Y` for what lies in a holder, `X and Y` for both, and `things` for all kinds. Anything else means
-nothing to a scene: no mask is better than a wrong one.
+Understood are colors and nouns, singular or plural; articles and number words in front; the text on a sign or
+the time on a clock; `X in Y` for the contents of a holder; `X and Y` for both; and `things` for all kinds.
+Any other label has no meaning: no mask is better than a wrong one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vlm_envs.errors import LevelError
 from vlm_envs.qa.sample import Sample
 
 MAX_LABEL_CHARS = 200
-"""Longer labels mean nothing."""
+"""Longer labels have no meaning."""
 
 _SILENT = re.compile(
     "an?|the|all|each|every|any|some|both|this|that|these|those|which|of|only|single|one|two|three|four|five|six|seven"
@@ -45,14 +45,14 @@ _NOUNS = dict(_nouns())
 
 
 def named_things(scene: Scene, label: str) -> tuple[int, ...] | None:
-    """Returns which things words name.
+    """Returns the things that a label names.
 
     Args:
         scene: The scene.
-        label: Words such as `red mug`, `The two Bicycles`, `sign saying R27` or `ball in the blue crate`.
+        label: A label such as `red mug`, `The two Bicycles`, `sign saying R27` or `ball in the blue crate`.
 
     Returns:
-        Indices in order, none of them if the scene has no such thing; None if the words mean nothing to scenes.
+        Indices in order, empty if the scene has no such thing; None if the label has no meaning.
     """
     text = _PICTURE.sub(" ", label.casefold()) if len(label) <= MAX_LABEL_CHARS else ""
     found: set[int] = set()
@@ -71,30 +71,30 @@ def named_things(scene: Scene, label: str) -> tuple[int, ...] | None:
 
 
 def label_mask(scene: Scene, label: str) -> Mask | None:
-    """Returns the pixels of the things that words name.
+    """Returns the pixels of the things that a label names.
 
     Args:
         scene: The scene.
         label: As for `named_things`.
 
     Returns:
-        bool[height, width], all False if the scene has no such thing; None if the words mean nothing to scenes.
+        bool[height, width], all False if the scene has no such thing; None if the label has no meaning.
     """
     indices = named_things(scene, label)
     return None if indices is None else scene.mask(*indices)
 
 
 def scene_masks(sample: Sample | str) -> Callable[[str], Mask | None]:
-    """Returns what tells the masks of a sample's things by their labels.
+    """Returns a function from labels to masks of a sample's things.
 
     Args:
         sample: A sample of a `SceneSource`, or its id.
 
     Returns:
-        From a label to bool[height, width], as `label_mask`.
+        A function from a label to bool[height, width], as `label_mask`.
 
     Raises:
-        LevelError: If the sample is about no scene.
+        LevelError: If the sample is not about a scene.
     """
     found = find_sample(sample) if isinstance(sample, str) else sample
     image = found.images[0] if found.images else None
@@ -105,7 +105,7 @@ def scene_masks(sample: Sample | str) -> Callable[[str], Mask | None]:
 
 
 def _simple(scene: Scene, words: str) -> set[int] | None:
-    """Returns the things named by colours, a noun and what is written on or shown by them."""
+    """Returns the things named by colors, nouns, and the text or time on them."""
     kinds: set[str] = set()
     colors: set[str] = set()
     shown: set[str] = set()
@@ -133,6 +133,6 @@ def _simple(scene: Scene, words: str) -> set[int] | None:
 
 
 def _times(kind: str, minutes: int) -> set[str]:
-    """Returns how what a clock shows is written."""
+    """Returns the ways to write the time on a clock."""
     time = clock_time(minutes)
     return {time, time.rjust(5, "0")} if kind == "clock" else set()

@@ -1,4 +1,4 @@
-"""Questions about scenes by category, and how they are worded and drafted."""
+"""Questions about scenes: templates by category, wording, and drafting."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight"
 
 
 def a(words: str) -> str:
-    """Returns words with the indefinite article."""
+    """Prefixes words with an indefinite article."""
     return f"{'an' if words[0] in 'aeio' or words.startswith('um') else 'a'} {words}"
 
 
@@ -44,7 +44,7 @@ def several(kind: str, color: str = "") -> str:
 
 
 def there_are(number: int, kind: str, color: str = "") -> str:
-    """Returns a sentence that says how many there are: There are three red mugs."""
+    """Returns a sentence with a count, such as "There are three red mugs"."""
     one = f"{color} {kind}".strip()
     if number == 1:
         return f"There is one {one}."
@@ -53,26 +53,26 @@ def there_are(number: int, kind: str, color: str = "") -> str:
 
 
 def clock_time(minutes: int) -> str:
-    """Returns a time as a clock of twelve hours tells it: `3:45`, `12:00`."""
+    """Formats a time of a twelve-hour clock: `3:45`, `12:00`."""
     return f"{minutes // 60 or 12}:{minutes % 60:02d}"
 
 
 SceneQuestion = Question[int]
-"""A question whose evidence is the indices of things."""
+"""A question whose evidence is a list of thing indices."""
 
 Ask = Callable[[Generator, Scene], SceneQuestion | None]
-"""Draws the wording and the options; None where the things lie so that it cannot be asked."""
+"""Draws the wording and the options; None if the positions of things make the question unsuitable."""
 
 
 @dataclass(frozen=True)
 class QuestionDraft:
-    """A question before its scene is there.
+    """A question before its scene has been drawn.
 
     Attributes:
-        things: What it needs: the scene's first things, in this order, without places. One that lies in another comes
+        things: The first things of the scene, in this order, without positions. A thing inside another comes
             after it.
-        reserved: Traits that no further thing may have, or the answer would not be the only true one.
-        ask: Draws the wording and the options; None where the things lie so that it cannot be asked.
+        reserved: Traits that no other thing may have, because the answer would no longer be unique.
+        ask: Draws the wording and the options; None if the positions make the question unsuitable.
     """
 
     things: tuple[Thing, ...]
@@ -85,13 +85,13 @@ Drafter = Callable[[Generator, Limits], QuestionDraft]
 
 @dataclass(frozen=True)
 class QuestionTemplate(Template):
-    """A way to ask about scenes.
+    """A question template for scenes.
 
     Attributes:
-        chance: What the best constant answer scores, by construction.
-        draft: Draws what is asked about, and the answer where places do not decide it.
-        least_px: Least of the largest small size at which it can be asked.
-        ratio: Least ratio of the largest to the least small size.
+        chance: Score of the best constant answer, by construction.
+        draft: Draws the question, and the answer unless positions decide it.
+        least_px: Smallest allowed maximum size of small things.
+        ratio: Smallest allowed ratio of the maximum to the minimum size of small things.
     """
 
     chance: float
@@ -100,18 +100,18 @@ class QuestionTemplate(Template):
     ratio: float = 1.0
 
     def can_be_asked(self, small_px: tuple[int, int]) -> bool:
-        """Returns whether things of these sizes can be asked about."""
+        """Returns whether this question can be asked about things of these sizes."""
         return small_px[1] >= self.least_px and small_px[1] >= self.ratio * small_px[0]
 
 
 def draft_of(things: Iterable[Thing], ask: Ask) -> QuestionDraft:
-    """Returns a draft of things of which no further one may share both kind and color."""
+    """Returns a draft whose things are unique in their combination of kind and color."""
     needed = tuple(things)
     return QuestionDraft(needed, {(thing.kind, thing.color) for thing in needed}, ask)
 
 
 Key = Callable[[Generator, str], AnswerKey]
-"""Makes the key of a question."""
+"""Makes the answer key of a question."""
 
 
 def _is(*answers: str) -> Key:
@@ -123,7 +123,7 @@ def _one_of(right: str, wrong: Sequence[str]) -> Key:
 
 
 def _worded(key: Key, evidence: Iterable[int], facts: str, *texts: str) -> Ask:
-    """Returns what asks in one of several wordings, wherever things lie."""
+    """Returns a function that asks in one of several wordings, whatever the positions."""
     return lambda rng, scene: Question(key(rng, pick(rng, texts)), tuple(evidence), facts)
 
 
@@ -145,7 +145,7 @@ def _presence(rng: Generator, limits: Limits) -> QuestionDraft:
     reserved = {(kind, color)}
     there = bool(rng.random() < 0.5)
     things = look_alikes(rng, limits, kind, color, _NUM_LOOK_ALIKES, reserved)
-    if there:  # In place of a look-alike, so that numbers tell nothing.
+    if there:  # replaces a look-alike, so that the number of things reveals nothing
         things[0] = small(rng, limits, kind, color)
     name = a(f"{color} {kind}")
     ask = _worded(
@@ -164,7 +164,7 @@ def _which_is_there(rng: Generator, limits: Limits) -> QuestionDraft:
     traits = [(kind, _any_color(rng, kind)) for kind in kinds]
     reserved = set(traits)
     things = [small(rng, limits, *traits[0])]
-    for kind, color in traits[1:]:  # Each absent thing has one of its kind there.
+    for kind, color in traits[1:]:  # each absent thing has a look-alike of its kind
         things += look_alikes(rng, limits, kind, color, 1, reserved)
     there, *absent = (a(f"{color} {kind}") for kind, color in traits)
     ask = _worded(
@@ -202,7 +202,7 @@ def _color(answered_by: AnswerKind) -> Drafter:
 def _shown(
     kind: str, field: str, draw_four: Callable[[Generator], list[Any]], ask: Callable[[str, Any, list[Any]], Ask]
 ) -> Drafter:
-    """Returns a way to draft a question about what the first of three signs or clocks shows, of four values drawn."""
+    """Returns a drafter of questions about the first of three signs or clocks, with four drawn values as options."""
 
     def draft(rng: Generator, limits: Limits) -> QuestionDraft:
         colors = pick_several(rng, colors_of(kind), 3)
@@ -239,7 +239,7 @@ def _time(answered_by: AnswerKind) -> Drafter:
 
 
 def _four_texts(rng: Generator) -> list[str]:
-    """Returns four texts, of which any differs from two others in one place: none stands out without the picture."""
+    """Returns four texts, each differing from two others in one character, so that none stands out."""
     pattern = (LETTERS, DIGITS, DIGITS) if rng.random() < 0.5 else (LETTERS, LETTERS, DIGITS)
     pairs = [pick_several(rng, letters, 2) for letters in pattern]
     fixed = int(rng.integers(len(pairs)))
@@ -249,7 +249,7 @@ def _four_texts(rng: Generator) -> list[str]:
 
 
 def _four_times(rng: Generator) -> list[int]:
-    """Returns four times, of which any shares its hour or its minutes with two others."""
+    """Returns four times, each sharing its hour or its minutes with two others."""
     hours = rng.permutation(12)[:2]
     quarters = rng.permutation(60 // TIME_STEP_MINUTES)[:2] * TIME_STEP_MINUTES
     times = [60 * int(hour) + int(minutes) for hour in hours for minutes in quarters]
@@ -292,22 +292,22 @@ def _counts(number: int) -> Key:
 
 
 HOLDER_RATIO = 2.6
-"""Size of a holder by that of what lies in it."""
+"""Minimum ratio between the sizes of a holder and its contents."""
 
 _NUM_ELSEWHERE = 3
 
 
 def relation(scene: Scene, first: int, second: int) -> tuple[str, str]:
-    """Returns where one thing lies as seen from another, by their boxes.
+    """Returns the position of one thing relative to another, by their boxes.
 
     Args:
-        scene: Where both are.
+        scene: The scene.
         first: Index of the one.
         second: Index of the other.
 
     Returns:
-        `left`, `right` or nothing, and `above`, `below` or nothing. A word stands for a gap between the boxes, along
-        its axis, of at least a fiftieth of the image's longer side and 6 pixels.
+        `left`, `right` or nothing, and `above`, `below` or nothing. A word requires a gap between the boxes,
+        along its axis, of at least 1/50 of the image's longer side and 6 pixels.
     """
     one, other = scene.box(first), scene.box(second)
     gap = max(6.0, max(scene.width, scene.height) / 50)
@@ -317,15 +317,15 @@ def relation(scene: Scene, first: int, second: int) -> tuple[str, str]:
 
 
 def _pair(ask: Callable[[Generator, str, str, str, str], SceneQuestion | None]) -> Drafter:
-    """Returns a way to draft a question about two things, each the only one of its kind and color.
+    """Returns a drafter of questions about two things, each the only one of its kind and color.
 
     Args:
-        ask: Given a generator, the names of both things, and their relation (`left`, `right`, or nothing; `above`,
-            `below`, or nothing).
+        ask: Asks a question, given a generator, the names of both things, and their relation (`left`,
+            `right`, or nothing; `above`, `below`, or nothing).
     """
 
     def draft(rng: Generator, limits: Limits) -> QuestionDraft:
-        # Kites are above mugs and boats beside them wherever one looks; pairs of one place tell nothing.
+        # Both things occur in the same kind of place: a kite is above a mug in almost every scene
         first = _any_kind(rng, limits)
         alike = [kind for kind in limits.plain_kinds if KINDS[kind].place == KINDS[first].place and kind != first]
         kinds = pick_several(rng, [first, pick_several(rng, alike, 1)[0] if alike else first], 2)
@@ -403,7 +403,7 @@ _LEAST_SEEN_RATIO = 1.3
 def _more(rng: Generator, limits: Limits) -> QuestionDraft:
     kinds = pick_several(rng, limits.plain_kinds, 2)
     traits = [(kind, _any_color(rng, kind)) for kind in kinds]
-    more = int(rng.integers(3))  # The first, the second, or neither.
+    more = int(rng.integers(3))  # the first, the second, or neither
     if more == 2:
         numbers = [int(rng.integers(1, _MAX_COMPARED + 1))] * 2
     else:
@@ -424,7 +424,7 @@ def _more(rng: Generator, limits: Limits) -> QuestionDraft:
 
 def _taller(rng: Generator, limits: Limits) -> QuestionDraft:
     high = limits.small_px[1]
-    # Kinds as high as their frames: of flat ones one would know without looking.
+    # Only kinds as tall as their frames: the answer for flat ones could be guessed without looking
     upright = [
         kind
         for kind in limits.plain_kinds
@@ -505,6 +505,6 @@ TEMPLATES: Mapping[str, tuple[QuestionTemplate, ...]] = {
         QuestionTemplate("same_time", "exact", 0.5, _same_time, least_px=CLOCK_PX),
     ),
 }
-"""Ways to ask, by the category of their questions."""
+"""Question templates, by category."""
 
 CATEGORIES = tuple(TEMPLATES)

@@ -1,4 +1,4 @@
-"""Scenes as pixels: any part of one, or the whole in bands, kept for the next who looks."""
+"""Rendering of scenes: any region, or a whole image in bands, with a cache."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from vlm_envs.tools.data_files import BoundedCache
 from vlm_envs.tools.pictures import Picture
 
 CACHE_BYTES = 512 * 1024 * 1024
-"""Most bytes of pictures that a process keeps; the last one made is kept however large it is."""
+"""Maximum bytes of images cached per process; the most recent one is kept regardless of size."""
 
 _BAND_ROWS = 1024
-"""Rows drawn at a time: Pillow takes four bytes a pixel, and a whole 8,000 x 8,000 canvas a quarter of a gigabyte."""
+"""Rows drawn at a time: Pillow needs four bytes per pixel, and a quarter of a gigabyte for an 8,000 x 8,000 canvas."""
 
 _STROKES_SEED = 1
 _PLAN_SEED = 0
 
 
 def scenery_plan(setting: str, width: int, height: int, seed: int) -> Scenery:
-    """Returns the outline of a setting's scenery, the same at every call."""
+    """Returns the scenery plan of a setting, deterministically."""
     return SETTINGS[setting](width, height, np.random.default_rng((_PLAN_SEED, seed)))
 
 
 def render_region(scene: Scene, region: PixelRectangle) -> npt.NDArray[np.uint8]:
-    """Returns a part of a scene, the pixels it has in the whole; only the part is drawn.
+    """Renders a region of a scene; its pixels equal those of the whole image.
 
     Args:
         scene: The scene.
@@ -45,7 +45,7 @@ def render_region(scene: Scene, region: PixelRectangle) -> npt.NDArray[np.uint8]
 
 
 def render(scene: Scene) -> npt.NDArray[np.uint8]:
-    """Returns a whole scene: uint8[height, width, 3]."""
+    """Renders a whole scene, uint8[height, width, 3]."""
     strokes = _scenery(scene)
     pixels = np.empty((scene.height, scene.width, 3), np.uint8)
     for top in range(0, scene.height, _BAND_ROWS):
@@ -56,10 +56,10 @@ def render(scene: Scene) -> npt.NDArray[np.uint8]:
 
 @dataclass(frozen=True)
 class SceneImageRef:
-    """A scene as a picture that is drawn when somebody looks at it.
+    """A scene as an image that is drawn on demand.
 
     Attributes:
-        scene: The description; all that is pickled and compared.
+        scene: The description; only this is pickled and compared.
     """
 
     scene: Scene
@@ -80,7 +80,7 @@ class SceneImageRef:
         return self.scene.digest
 
     def picture(self) -> Picture:
-        """Returns the pixels; drawn at the first call and while the cache has let go of them."""
+        """Returns the pixels, drawn unless they are still cached."""
         return _pictures.get(self.scene, lambda: _picture(self.scene))
 
 
@@ -89,7 +89,7 @@ _pictures: BoundedCache[Picture] = BoundedCache(CACHE_BYTES, size_of=lambda pict
 
 def _picture(scene: Scene) -> Picture:
     pixels = render(scene)
-    pixels.flags.writeable = False  # So that the picture need not copy them.
+    pixels.flags.writeable = False  # so that `Picture` need not copy them
     return Picture(pixels)
 
 

@@ -1,4 +1,4 @@
-"""Samples of scenes: things placed without touching, and a question about them."""
+"""Samples about scenes: things placed without touching, and a question about them."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ _GAP_PX = 3
 
 _TRIES = 12
 _MAX_SHARE = 0.3
-"""Most of the picture that frames may cover."""
+"""Maximum fraction of the image that frames may cover."""
 
 
 @dataclass
 class Placement:
-    """Things placed so far.
+    """Places things one by one.
 
     Attributes:
-        width: Of the picture.
-        height: Of the picture.
-        zones: Where things may be.
-        things: In their places.
+        width: Width of the image.
+        height: Height of the image.
+        zones: Areas where things may be.
+        things: The things placed so far.
     """
 
     width: int
@@ -63,7 +63,7 @@ class Placement:
     _clipped: list[Zone] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Cuts off what of the zones lies outside the picture."""
+        """Clips the zones to the image."""
         self._clipped = [
             replace(
                 zone,
@@ -76,7 +76,7 @@ class Placement:
         ]
 
     def add(self, rng: Generator, thing: Thing) -> bool:
-        """Places a thing; False if there is no room. One that lies in another goes into it, whatever the zone."""
+        """Places a thing, inside its holder if it has one, else in a zone. Returns False if there is no room."""
         placed = self._within(rng, thing) if thing.inside >= 0 else self._free(rng, thing)
         if placed is None:
             return False
@@ -86,7 +86,7 @@ class Placement:
 
     @property
     def is_full(self) -> bool:
-        """Whether things cover as much of the picture as they may."""
+        """Whether things cover the allowed fraction of the image."""
         covered = sum(frame.width * frame.height for frame in self._taken)
         return covered > _MAX_SHARE * self.width * self.height
 
@@ -117,7 +117,7 @@ class Placement:
         )
 
     def _within(self, rng: Generator, thing: Thing) -> Thing | None:
-        """Returns a thing inside its holder, made smaller only by the caller."""
+        """Returns a thing at a position inside its holder; None if it does not fit."""
         holder = self.things[thing.inside]
         holds = KINDS[holder.kind].holds
         if holds is None:
@@ -132,39 +132,40 @@ class Placement:
 
 
 KINDS_OF_ANSWERS = ("choice", "exact", "number")
-"""Kinds of keys that questions about scenes have."""
+"""Kinds of answer keys that questions about scenes use."""
 
 MIN_SIDE_PX, MAX_SIDE_PX = 96, 8192
-"""Least side in which a question's things find room; largest that tools accept."""
+"""Smallest side that fits a question's things; largest that tools accept."""
 
 MIN_TARGET_PX = 8
-"""Least size of a thing that questions ask about."""
+"""Smallest size of a thing that questions ask about."""
 
 _SHAPES = (1.0, 4 / 3, 3 / 2)
-"""Longer side by shorter one, where sides are drawn from a range."""
+"""Aspect ratios, for sides drawn from a range."""
 
 _MAX_SCENES_A_DRAFT = 24
 
 
 class SceneSource(DrawnSource[Scene]):
-    """Questions about generated scenes, with exact answers, boxes and masks. Its arguments are part of every id.
+    """Questions about generated scenes, with exact answers, boxes, and masks. Its settings are part of every id.
 
     Args:
-        side_px: Least and largest side of a picture, or the one side of all of them. Where the two are equal all
-            pictures are squares; else the longer side is anything between, and the shorter one a half to a whole of it
-            where that is in the range.
-        target_px: Least and largest longer side of the things that questions ask about, or the one size. Some kinds
-            are never drawn at the least sizes, where one could not tell them: a bicycle has at least 17 pixels, a clock
-            whose time is asked for 24.
-        max_objects: Most things in a scene, and never more than cover three tenths of it; what a question needs is
-            there however few they are to be.
-        categories: Of questions, from `CATEGORIES`, each as often as another; or single questions of one, such as
-            `attribute:time_choice`, by the names of their templates.
-        kinds: Of answer keys: `choice`, `exact`, `number`.
-        settings: Of scenes, from `SETTINGS`.
+        side_px: Smallest and largest side of an image, or one side. A single side gives square images. For a
+            range, the longer side is drawn from it, and the shorter one is half to all of that where the
+            range allows.
+        target_px: Smallest and largest longer side of the things that questions ask about, or one size. Some
+            kinds have a larger minimum at which they are recognizable: 17 pixels for a bicycle, 24 for a
+            clock that has to be read.
+        max_objects: Maximum number of things in a scene, which also never cover more than 30% of it. A
+            question's own things are always there.
+        categories: Question categories from `CATEGORIES`, equally likely, or single templates, such as
+            `attribute:time_choice`.
+        kinds: Kinds of answer keys: `choice`, `exact`, `number`.
+        settings: Kinds of scenery, from `SETTINGS`.
 
     Raises:
-        ConfigError: If an argument is out of range, or no question of some category can be asked under them.
+        ConfigError: If an argument is out of range, or no question of some category can be asked with these
+            settings.
     """
 
     name = "scene"
@@ -195,11 +196,11 @@ class SceneSource(DrawnSource[Scene]):
         if silent := [category for category in self.categories if not self.templates(category)]:
             raise ConfigError(
                 f"Questions of category {', '.join(silent)} cannot be asked with target_px={self.target_px} and "
-                f"kinds={self.kinds}. Allow larger targets (at least 12 px) or more kinds, or leave the category out."
+                f"kinds={self.kinds}. Allow larger targets (at least 12 px) or more kinds, or remove the category."
             )
 
     def templates(self, category: str) -> tuple[QuestionTemplate, ...]:
-        """Returns the ways to ask a question of a category, or the single one that is named behind it."""
+        """Returns the usable templates of a category, or the single template that it names."""
         return tuple(
             template
             for template in templates_named(TEMPLATES, category)
@@ -207,7 +208,7 @@ class SceneSource(DrawnSource[Scene]):
         )
 
     def sample_id(self, seed: int) -> str:
-        """Returns the id of the sample of a seed: the arguments of the source, and the seed."""
+        """Returns the id of a seed's sample: the settings of the source, and the seed."""
         sides, targets = (f"{low}-{high}" for low, high in (self.side_px, self.target_px))
         names = ",".join(
             f"{name}={'+'.join(values)}"
@@ -217,7 +218,7 @@ class SceneSource(DrawnSource[Scene]):
 
     @classmethod
     def of_arguments(cls, arguments: Sequence[str]) -> SceneSource:
-        """Returns the source of the arguments in an id."""
+        """Returns the source with the settings in an id."""
         low, high, least, largest, number = map(int, arguments[:5])
         categories, kinds, settings = (names.split("+") for names in arguments[5:])
         return cls(
@@ -230,7 +231,7 @@ class SceneSource(DrawnSource[Scene]):
         )
 
     def asked(self, seed: int) -> Asked[Scene] | None:
-        """Returns what a seed asks; None where no scene was found for what it wants."""
+        """Returns the question of a seed; None if no suitable scene was found."""
         rng = np.random.default_rng(seed)
         size = _size(self, rng)
         category = pick(rng, self.categories)
@@ -245,7 +246,7 @@ class SceneSource(DrawnSource[Scene]):
         )
 
     def sample(self, asked: Asked[Scene], sample_id: str) -> Sample:
-        """Returns what is asked as a sample, with boxes and points of the evidence."""
+        """Returns a question as a sample, with boxes and points of the evidence."""
         scene = asked.shown
         evidence = (
             Evidence(label=scene.things[index].name, box=scene.box(index), point=scene.point(index))
@@ -254,16 +255,16 @@ class SceneSource(DrawnSource[Scene]):
         return asked.sample(sample_id, (SceneImageRef(scene),), evidence)
 
     def find(self, sample_id: str) -> Sample:
-        """Returns the sample of an id, whichever source of scenes drew it; raises `LevelError` where none did."""
+        """Returns the sample with an id, from a source of scenes with any settings; raises `LevelError` if invalid."""
         return find_sample(sample_id)
 
     def split_of(self, sample_id: str) -> str:
-        """Returns the split of an id, by a hash of what it shows and asks; raises as `find`."""
+        """Returns the split of an id, by a hash of the scene and the question; raises as `find`."""
         return split_of(self.find(sample_id).digest.encode())
 
 
 find_sample = functools.lru_cache(maxsize=64)(SceneSource.found)
-"""Returns the sample of an id that a `SceneSource` gave; raises `LevelError` where none did."""
+"""Returns the sample with an id of any `SceneSource`; raises `LevelError` if the id is invalid."""
 
 
 def _size(source: SceneSource, rng: Generator) -> tuple[int, int]:
@@ -274,7 +275,7 @@ def _size(source: SceneSource, rng: Generator) -> tuple[int, int]:
 
 
 def _scene(source: SceneSource, rng: Generator, size: tuple[int, int], draft: QuestionDraft) -> Scene | None:
-    """Returns a scene with what a draft needs and other things; None where something did not find room."""
+    """Returns a scene with a draft's things and random others; None if something did not fit."""
     width, height = size
     setting = pick(rng, source.settings)
     scenery_seed = int(rng.integers(2**32))

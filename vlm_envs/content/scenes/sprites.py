@@ -1,4 +1,4 @@
-"""Things as pixels: drawn large, outlined, scaled down to their size."""
+"""Things as pixels: drawn at high resolution, outlined, and scaled down."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from vlm_envs.content.scenes.scene_kinds import KINDS
 Mask = npt.NDArray[np.bool_]
 
 _DRAWN_PX = 256
-"""Small things are drawn at least this large before they are scaled down."""
+"""Minimum size at which small things are drawn before they are scaled down."""
 
 _MAX_ENLARGEMENT = 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class Appearance:
-    """All that decides a thing's pixels.
+    """The properties that determine a thing's pixels.
 
     Attributes:
         kind: A key of `KINDS`.
         color: A key of `COLORS`.
         size_px: Longer side of its frame.
-        text: Written on it; signs only.
-        minutes: Shown by it, past twelve o'clock; clocks only.
-        mirrored: Whether left and right are exchanged.
+        text: Text on it; signs only.
+        minutes: Time on it, past twelve o'clock; clocks only.
+        mirrored: Whether it is mirrored horizontally.
     """
 
     kind: str
@@ -50,7 +50,7 @@ class Appearance:
 
 @functools.lru_cache(maxsize=4096)
 def frame_size(kind: str, size_px: int) -> tuple[int, int]:
-    """Returns columns and rows of a kind's frame whose longer side has `size_px`."""
+    """Returns the columns and rows of a kind's frame whose longer side is `size_px`."""
     shape, outlines = KINDS[kind], 2 * _outline_px(size_px)
     inner = max(size_px - outlines, 0.0) / FRAME
     return max(1, round(shape.width * inner + outlines)), max(1, round(shape.height * inner + outlines))
@@ -58,7 +58,7 @@ def frame_size(kind: str, size_px: int) -> tuple[int, int]:
 
 @functools.lru_cache(maxsize=256)
 def sprite(appearance: Appearance) -> Image.Image:
-    """Returns a thing as it is pasted: RGBA, columns and rows as `appearance.size`. Not to be changed."""
+    """Returns a thing as RGBA pixels of `appearance.size`. The image is cached; do not modify it."""
     width, height = appearance.size
     times = _enlargement(appearance.size_px)
     outline = _outline_px(appearance.size_px) * times
@@ -73,14 +73,14 @@ def sprite(appearance: Appearance) -> Image.Image:
 
 @functools.lru_cache(maxsize=256)
 def silhouette(appearance: Appearance) -> Mask:
-    """Returns bool[rows, columns], read-only: the pixels that more than half belong to the thing, outline included."""
+    """Returns bool[rows, columns], read-only: pixels at least half covered by the thing, including its outline."""
     mask: Mask = np.asarray(sprite(appearance))[..., 3] >= 128
     mask.flags.writeable = False
     return mask
 
 
 def bounds(mask: Mask) -> tuple[int, int, int, int]:
-    """Returns left, top, right, bottom of what a mask covers, the latter two exclusive; all 0 if it covers nothing."""
+    """Returns left, top, right, bottom of a mask's True pixels, the latter two exclusive; all 0 if there are none."""
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     if not len(rows):
         return 0, 0, 0, 0
@@ -88,9 +88,9 @@ def bounds(mask: Mask) -> tuple[int, int, int, int]:
 
 
 def innermost(mask: Mask) -> tuple[int, int]:
-    """Returns column and row of a pixel of a mask that is as far from its edge as any, the first of them.
+    """Returns the column and row of the first pixel at maximum distance from the mask's edge.
 
-    The edge of the array counts as an edge. The mask must cover something.
+    The edge of the array counts as an edge. The mask must not be empty.
     """
     left = np.pad(mask, 1)
     while True:
@@ -107,5 +107,5 @@ def _enlargement(size_px: int) -> int:
 
 
 def _outline_px(size_px: int) -> float:
-    """Returns how wide the outline is: visible on small things, modest on large ones."""
+    """Returns the width of the outline: visible on small things, modest on large ones."""
     return min(max(0.7, size_px * 0.03), 6.0)

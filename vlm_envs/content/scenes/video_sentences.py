@@ -1,20 +1,23 @@
-"""What can be said of a clip, and whether it is true: a closed set of sentences.
+"""A closed set of sentences about clips, and their truth.
 
-Of every frame of a stretch, and so of single frames:
+About every frame of an interval, or a single frame:
 
-    The red ball is to the left of the blue line.       left, right; above, below; open while it touches the line
-    The red ball is above the green kite.               by their middles; open below a fiftieth of the side
-    The red ball is in the upper left quarter.          upper, lower; left, right; open near the picture's middle lines
+    The red ball is to the left of the blue line.       left, right; above, below; undecided while it touches
+    the line
+    The red ball is above the green kite.               by their middles; undecided below 1/50 of the side
+    The red ball is in the upper left quarter.          upper, lower; left, right; undecided near the image's
+    center lines
     There are two mugs.                                 also `a red mug`, `no boat`
 
-Of a stretch of at least two frames:
+About an interval of at least two frames:
 
     The red ball crosses the blue line.
-    The red ball moves to the left.                      left, right, up, down: by at least a fiftieth of the side
+    The red ball moves to the left.                      left, right, up, down: by at least 1/50 of the side
     The red ball moves. The red ball stands still.
 
-Anchors in a sentence (`[F2 @ t=0.50s]`, `from 1.0 to 1.5 seconds`, `in frame 3`) are passed over. A sentence of another
-form, or of something no clip knows of, has no truth value; one about a known thing that is not there is false.
+Anchors in a sentence (`[F2 @ t=0.50s]`, `from 1.0 to 1.5 seconds`, `in frame 3`) are ignored. A sentence of
+another form, or about an unknown kind of thing, has no truth value; a sentence about a known kind that is not
+there is false.
 """
 
 from __future__ import annotations
@@ -47,12 +50,12 @@ _STEPS = {"left": (0, -1), "right": (0, 1), "up": (1, -1), "down": (1, 1)}
 
 @dataclass(frozen=True)
 class Happening:
-    """A true sentence about a stretch of a clip.
+    """A true sentence about an interval of a clip.
 
     Attributes:
-        text: The sentence, its times included.
-        first: Frame it begins in, from 1.
-        last: Frame it ends in.
+        text: The sentence, including its times.
+        first: First frame of the interval, counted from 1.
+        last: Last frame of the interval.
     """
 
     text: str
@@ -61,16 +64,17 @@ class Happening:
 
 
 def describes(clip: Clip, description: str, first: int, last: int | None = None) -> bool | None:
-    """Returns whether a sentence is true of a frame or a stretch of a clip.
+    """Returns whether a sentence is true in a frame or an interval of a clip.
 
     Args:
         clip: The clip.
-        description: A sentence of one of the module's forms, in upper or lower case.
-        first: The frame, or the first of the stretch, from 1.
-        last: The last of the stretch; None for a single frame.
+        description: A sentence of one of the module's forms; case is ignored.
+        first: The frame, or the first of the interval, counted from 1.
+        last: The last frame of the interval; None for a single frame.
 
     Returns:
-        Its truth; None if it is of no known form, names nothing single or known, or the frames are not the clip's.
+        Its truth; None if it has an unknown form, names no single known thing, or the clip does not have the
+        frames.
     """
     frames = range(first, (first if last is None else last) + 1)
     if not frames or first < 1 or frames[-1] > clip.num_frames or len(description) > MAX_SENTENCE_CHARS:
@@ -83,7 +87,7 @@ def describes(clip: Clip, description: str, first: int, last: int | None = None)
 
 
 def happenings(clip: Clip) -> tuple[Happening, ...]:
-    """Returns what happens in a clip: each crossing of the line, each move, and what stands still throughout."""
+    """Returns the events of a clip: each crossing of the line, each move, and everything that never moves."""
     found: list[Happening] = []
     for index, mover in enumerate(clip.movers):
         name = mover.thing.name
@@ -101,19 +105,19 @@ def happenings(clip: Clip) -> tuple[Happening, ...]:
 
 
 def stretch(clip: Clip, first: int, last: int) -> str:
-    """Returns a stretch as sentences say it, such as `from 1.5 to 2.0 seconds`."""
+    """Returns an interval as sentences express it, such as `from 1.5 to 2.0 seconds`."""
     return f"from {clip.time_s(first):.1f} to {clip.time_s(last):.1f} seconds"
 
 
 def in_frame(clip: Clip, frame: int, words: str) -> str:
-    """Returns a sentence about a frame: In frame 4 at 1.5 seconds the red ball is below the line."""
+    """Returns a sentence about a frame, such as "In frame 4 at 1.5 seconds the red ball is below the line"."""
     return f"In frame {frame} at {clip.time_s(frame):.1f} seconds {words}."
 
 
 def quarter_of(clip: Clip, index: int, frame: int) -> str | None:
-    """Returns the quarter of the picture that a mover's middle is in, such as `upper left`.
+    """Returns the quarter of the image that a mover's middle is in, such as `upper left`.
 
-    None within a sixteenth of the side of the lines between them, where one cannot well tell.
+    None within 1/16 of the side of a center line, where it is hard to tell.
     """
     x, y = (at - clip.width / 2 for at in clip.middle(index, frame))
     if min(abs(x), abs(y)) < clip.width / 16:
@@ -126,7 +130,7 @@ def _happening(clip: Clip, text: str, first: int, last: int) -> Happening:
 
 
 def _single(clip: Clip, words: str) -> int | bool | None:
-    """Returns the index of the one thing that words name; False if it is not there, None if they do not name one."""
+    """Returns the index of the only thing that words name; False if it is not there, None if they do not name one."""
     found = named_things(clip.scene(1), words)
     if found is None or len(found) > 1:
         return None
@@ -134,7 +138,7 @@ def _single(clip: Clip, words: str) -> int | bool | None:
 
 
 def _line_named(clip: Clip, words: str) -> bool | None:
-    """Returns whether words name the clip's line; None if they name no line that a clip could have."""
+    """Returns whether words name the clip's line; None if they name no possible line."""
     match = _LINE.fullmatch(words)
     if match is None or match[1] not in (None, *COLORS):
         return None
@@ -152,7 +156,7 @@ def _is_placed(clip: Clip, match: re.Match[str], frames: range) -> bool | None:
         return False
     if line:
         if clip.line_upright != (axis == 0):
-            return False  # Nothing is above an upright line, or beside a level one.
+            return False  # nothing is above a vertical line, or to the side of a horizontal one
         return _throughout(clip.side(one, frame) == sign if clip.is_clear(one, frame) else None for frame in frames)
     assert other is not None
     gap = max(clip.width, clip.height) / 50
@@ -163,7 +167,7 @@ def _is_placed(clip: Clip, match: re.Match[str], frames: range) -> bool | None:
 
 
 def _throughout(verdicts: Iterable[bool | None]) -> bool | None:
-    """Returns whether something is so in every frame; None if no frame denies it and some leave it open."""
+    """Returns whether something holds in every frame; None if no frame contradicts it but some are undecided."""
     found = list(verdicts)
     return False if False in found else None if None in found else True
 
@@ -180,7 +184,7 @@ def _are_there(clip: Clip, match: re.Match[str], frames: range) -> bool | None:
     found = named_things(clip.scene(1), match[2])
     if found is None:
         return None
-    # One who says that there is a mug has not said that there is no other.
+    # "There is a mug" does not deny that there are others
     return len(found) >= 1 if match[1] in ("a", "an") else len(found) == _COUNTS[match[1]]
 
 

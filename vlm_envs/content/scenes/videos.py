@@ -1,7 +1,7 @@
-"""Short videos of things that move over a scene with a coloured line in it; what happens in them is known exactly.
+"""Short videos of things that move over a scene with a colored line, with exactly known events.
 
-A clip is a description, as a scene is: every frame is a scene of its own with the same scenery, so boxes, masks and
-labels of frames are those of scenes. Frames are counted from 1, as Argos writes them (F1 at t = 0).
+A clip is a description, like a scene. Every frame is a scene with the same scenery, so frames share the
+boxes, masks, and labels of scenes. Frames are counted from 1, as in Argos (F1 at t = 0).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from vlm_envs.tools.data_files import BoundedCache
 from vlm_envs.tools.pictures import Picture
 
 FRAMES_PER_SECOND = 2
-"""Frames lie half a second apart."""
+"""Frames are half a second apart."""
 
 CACHE_BYTES = 128 * 1024 * 1024
-"""Most bytes of frames that a process keeps; the last clip that was drawn is kept however large it is."""
+"""Maximum bytes of frames cached per process; the most recent clip is kept regardless of size."""
 
 LINE_HALF_PX = 2
-"""A line is drawn this far to both sides of its middle, with an outline of one pixel."""
+"""Distance of a line's edge from its middle, without its outline of one pixel."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +41,10 @@ class Mover:
     """A thing that rests, moves in a straight line, and rests again.
 
     Attributes:
-        thing: It, where it starts.
-        to: Column and row of its frame's corner where it ends.
-        first: Last frame in which it is where it starts, from 1.
-        last: First frame in which it is where it ends.
+        thing: The thing at its starting position.
+        to: Column and row of its frame's corner at the end.
+        first: Last frame at the starting position, counted from 1.
+        last: First frame at the end position.
     """
 
     thing: Thing
@@ -53,32 +53,33 @@ class Mover:
     last: int
 
     def at(self, frame: int) -> Thing:
-        """Returns it where it is in a frame."""
+        """Returns the thing at its position in a frame."""
         return self.thing.at(*self.place(frame))
 
     def place(self, frame: int) -> tuple[int, int]:
-        """Returns column and row of its frame's corner in a frame of the clip."""
+        """Returns the column and row of its corner in a frame of the clip."""
         span = self.last - self.first
         done = min(max(frame - self.first, 0), span)
         x, y = self.thing.x, self.thing.y
-        # Whole numbers throughout, so that every machine rounds alike.
+        # Integer arithmetic, so that every machine rounds alike
         return x + (self.to[0] - x) * done // span, y + (self.to[1] - y) * done // span
 
 
 @dataclass(frozen=True, kw_only=True)
 class Clip:
-    """A video's description.
+    """The description of a video.
 
     Attributes:
         width: Columns.
         height: Rows.
         setting: A key of `SETTINGS`.
-        scenery_seed: What its scenery is drawn by.
-        num_frames: Frames, half a second apart.
-        line_color: Of the line.
-        line_upright: Whether it goes from top to bottom; else from left to right.
-        line_at: Column or row of its middle. Things' middles are multiples of a half and never on a quarter.
-        movers: In the order they are drawn; no two of one colour and kind.
+        scenery_seed: Seed of the scenery.
+        num_frames: Number of frames, half a second apart.
+        line_color: Color of the line.
+        line_upright: Whether the line is vertical rather than horizontal.
+        line_at: Column or row of its middle. Middles of things are multiples of 0.5, so they never equal it
+            plus 0.25.
+        movers: In drawing order; no two share both color and kind.
     """
 
     width: int
@@ -93,7 +94,7 @@ class Clip:
 
     @property
     def axis(self) -> int:
-        """Along which things cross the line: 0 for an upright line, 1 for a level one."""
+        """The axis along which things cross the line: 0 for a vertical line, 1 for a horizontal one."""
         return 0 if self.line_upright else 1
 
     @property
@@ -103,7 +104,7 @@ class Clip:
         return hashlib.blake2b(written.encode(), digest_size=16).hexdigest()
 
     def scene(self, frame: int) -> Scene:
-        """Returns what is where in a frame, the line left out.
+        """Returns the scene of a frame, without the line.
 
         Raises:
             ConfigError: If there is no such frame.
@@ -114,37 +115,37 @@ class Clip:
         return self._with(things)
 
     def time_s(self, frame: int) -> float:
-        """Returns when a frame is shown, in seconds."""
+        """Returns the time of a frame, in seconds."""
         return (frame - 1) / FRAMES_PER_SECOND
 
     def nearest_frame(self, time_s: float) -> int | None:
-        """Returns the frame shown at a time; None before the first and more than half a frame after the last."""
+        """Returns the frame nearest to a time; None if it is more than half a frame outside the clip."""
         frame = round(time_s * FRAMES_PER_SECOND) + 1 if abs(time_s) < 1e6 else 0
         return frame if 1 <= frame <= self.num_frames else None
 
     def middle(self, index: int, frame: int) -> tuple[float, float]:
-        """Returns the middle of a mover's frame of pixels in a frame of the clip."""
+        """Returns the middle of a mover in a frame of the clip."""
         x, y = self.movers[index].place(frame)
         width, height = self.movers[index].thing.size
         return x + width / 2, y + height / 2
 
     def side(self, index: int, frame: int) -> int:
-        """Returns -1 where a mover's middle is left of or above the line's, 1 where it is right of or below it."""
+        """Returns -1 if a mover's middle is left of or above the line's, 1 if it is right of or below it."""
         return 1 if self.middle(index, frame)[self.axis] > self.line_at + 0.25 else -1
 
     def is_clear(self, index: int, frame: int) -> bool:
-        """Returns whether a mover's frame of pixels does not touch the line."""
+        """Returns whether a mover does not touch the line in a frame."""
         start = self.movers[index].place(frame)[self.axis]
         stop = start + self.movers[index].thing.size[self.axis]
         return stop <= self.line_at - LINE_HALF_PX or start > self.line_at + LINE_HALF_PX
 
     def crossing(self, index: int) -> int | None:
-        """Returns the last frame before a mover's middle passes the line, from 1; None where it never does."""
+        """Returns the last frame before a mover's middle passes the line, counted from 1; None if it never does."""
         ahead = (frame for frame in range(1, self.num_frames) if self.side(index, frame) != self.side(index, frame + 1))
         return next(ahead, None)
 
     def frames(self) -> npt.NDArray[np.uint8]:
-        """Returns the pixels of all frames: uint8[num_frames, height, width, 3]."""
+        """Returns the pixels of all frames, uint8[num_frames, height, width, 3]."""
         ground = render_region(self._with(()), PixelRectangle(0, 0, self.width, self.height)).copy()
         line = self._line_box(LINE_HALF_PX + 1)
         ground[line] = INK if sum(COLORS[self.line_color]) > 300 else CHALK
@@ -159,7 +160,7 @@ class Clip:
         return pixels
 
     def line_mask(self, frame: int) -> Mask:
-        """Returns bool[height, width]: the pixels in which the line is seen in a frame, outline included."""
+        """Returns bool[height, width], True where the line and its outline are visible in a frame."""
         mask = np.zeros((self.height, self.width), np.bool_)
         mask[self._line_box(LINE_HALF_PX + 1)] = True
         return mask & ~self.scene(frame).mask(*range(len(self.movers)))
@@ -180,11 +181,11 @@ class Clip:
 
 @dataclass(frozen=True)
 class FrameImageRef:
-    """A frame as a picture that is drawn, with the others of its clip, when somebody looks at it.
+    """A frame as an image that is drawn on demand, together with the others of its clip.
 
     Attributes:
         clip: The description.
-        frame: Which, from 1.
+        frame: The frame, counted from 1.
     """
 
     clip: Clip
@@ -202,11 +203,11 @@ class FrameImageRef:
 
     @property
     def digest(self) -> str:
-        """Hash of the clip's description and the frame's number."""
+        """Hash of the clip's description and the frame number."""
         return hashlib.blake2b(f"{self.clip.digest} {self.frame}".encode(), digest_size=16).hexdigest()
 
     def picture(self) -> Picture:
-        """Returns the pixels; drawn at the first call and while the cache has let go of them."""
+        """Returns the pixels, drawn unless they are still cached."""
         return _pictures.get(self.clip, lambda: tuple(map(Picture, self.clip.frames())))[self.frame - 1]
 
 
@@ -216,14 +217,15 @@ _pictures: BoundedCache[tuple[Picture, ...]] = BoundedCache(
 
 
 def clip_masks(clip: Clip) -> Callable[[str, int | None, float | None], Mask | None]:
-    """Returns what tells the exact masks of things by label and frame, for judges of points in videos.
+    """Returns a function from labels and frames to exact masks, for judges of points in videos.
 
     Args:
         clip: The clip.
 
     Returns:
-        From a label, a frame (from 1; None if unknown) and a time in seconds (None if unknown; the frame goes before
-        it) to bool[height, width], all False for what is not there; None where words or frame mean nothing.
+        A function from a label, a frame (counted from 1; None if unknown) and a time in seconds (None if
+        unknown; the frame takes precedence) to bool[height, width], all False for things that are not there.
+        It returns None if the label has no meaning or there is no such frame.
     """
 
     def mask(label: str, frame: int | None, time_s: float | None) -> Mask | None:

@@ -1,1 +1,1 @@
-"""Loaders for a user's own copies of public data sets; nothing is fetched from anywhere."""
+"""Loaders for local copies of public datasets; nothing is downloaded."""

@@ -1,4 +1,4 @@
-"""Images of a user's dataset: files, or cells of a table, read when they are shown; and marks of media in questions."""
+"""Images of a dataset: files or cells of a table, read on demand; and placeholders for media in questions."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from vlm_envs.tools.pictures import Picture
 from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind, quoted
 
 CACHE_BYTES = 256 * 1024 * 1024
-"""Most bytes of decoded images that a process keeps."""
+"""Maximum bytes of decoded images cached per process."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredImage:
-    """Where an image's bytes are: a file, or base64 in a part of one.
+    """Location of an image's bytes: a file, or base64 text within one.
 
     Attributes:
-        folder: The data set's.
-        name: The file's, relative to the folder.
-        start: First byte of the base64 text; -1 where the whole file is the image.
+        folder: Folder of the dataset.
+        name: File name, relative to the folder.
+        start: First byte of the base64 text; -1 if the whole file is the image.
         length: Bytes of the base64 text.
-        upright: Whether its EXIF orientation is applied; False where the dataset's boxes refer to the stored pixels.
+        upright: Whether to apply its EXIF orientation; False if the dataset's boxes refer to the stored
+            pixels.
     """
 
     folder: str
@@ -44,7 +45,7 @@ class StoredImage:
         """Returns the image's bytes, as encoded.
 
         Raises:
-            ToolError: As `FileRoot.read`; `UNREADABLE_FILE` if the text is no base64.
+            ToolError: As `FileRoot.read`; `UNREADABLE_FILE` if the text is not valid base64.
         """
         root = _root(self.folder)
         if self.start < 0:
@@ -61,12 +62,12 @@ class TableImage:
     """A cell of a parquet table that holds an image: bytes, base64, or a struct with `bytes` of either kind.
 
     Attributes:
-        folder: The dataset's.
-        name: The table's, relative to the folder.
+        folder: Folder of the dataset.
+        name: Name of the table, relative to the folder.
         group: Row group.
         place: Row in the group.
         column: Name of the column.
-        digest: Hash of what it holds, as it is in the table.
+        digest: Hash of the cell's content, as stored.
         upright: As in `StoredImage`.
     """
 
@@ -82,7 +83,7 @@ class TableImage:
         """Returns the image's bytes, as encoded.
 
         Raises:
-            ToolError: `UNREADABLE_FILE` if the table cannot be read, or the cell holds no image.
+            ToolError: `UNREADABLE_FILE` if the table cannot be read, or the cell contains no image.
         """
         return _table_bytes(self)
 
@@ -110,7 +111,7 @@ def _cell(image: TableImage) -> Any:
                 return batch.column(0)[index].as_py()
             index -= batch.num_rows
     raise ConfigError(
-        f"{image.name} has no row {image.place} in its row group {image.group}. It has changed; open the dataset again."
+        f"{image.name} has no row {image.place} in row group {image.group}. It has changed; reopen the dataset."
     )
 
 
@@ -119,8 +120,8 @@ def opened_table(source: AbstractContextManager[BinaryIO], name: str) -> Iterato
     """Opens a table as `pyarrow.parquet.ParquetFile`.
 
     Args:
-        source: Its file, as `FileRoot.opened` gives it.
-        name: What messages call it.
+        source: Its file, as `FileRoot.opened` returns it.
+        name: Name of the table, for messages.
 
     Raises:
         ConfigError: If it is missing or not parquet.
@@ -130,30 +131,30 @@ def opened_table(source: AbstractContextManager[BinaryIO], name: str) -> Iterato
         pyarrow, parquet = (importlib.import_module(module) for module in ("pyarrow", "pyarrow.parquet"))
     except ImportError as error:
         raise EngineUnavailableError(
-            f"Reading {name} needs pyarrow, which cannot be imported ({error}). Install it: "
-            f"{install_command('parquet')}; or write the table as JSON lines."
+            f"Reading {name} needs pyarrow, which cannot be imported ({error}). Install it with "
+            f"{install_command('parquet')}, or convert the table to JSON lines."
         ) from error
     try:
         with source as file:
             yield parquet.ParquetFile(file)
     except (pyarrow.ArrowException, ToolError) as error:
-        raise ConfigError(f"{name} cannot be read: {error}") from error
+        raise ConfigError(f"Cannot read {name}: {error}") from error
 
 
 _BATCH_ROWS = 16
-"""Rows decoded at a time: the images of a whole row group can exceed the memory."""
+"""Rows decoded at a time, because the images of a whole row group may not fit into memory."""
 
 
 def table_rows(root: FileRoot, name: str, *, base64_columns: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yields the fields of each row of a table; raises as `opened_table`.
 
-    Images come as `TableImage`, so that they need not be kept: cells with the bytes of one image, and in
-    `base64_columns` with text, too.
+    Images are returned as `TableImage`, to save memory: cells with the bytes of an image, and in
+    `base64_columns` also cells with text.
     """
     with opened_table(root.opened(name), name) as table:
         for group in range(table.num_row_groups):
             batches = table.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group])
-            for place, fields in enumerate(row for batch in batches for row in batch.to_pylist()):
+            for index, fields in enumerate(row for batch in batches for row in batch.to_pylist()):
                 for column, value in fields.items():
                     content = image_content(value)
                     if isinstance(content, str) and content and column in base64_columns:
@@ -163,7 +164,7 @@ def table_rows(root: FileRoot, name: str, *, base64_columns: Sequence[str] = ())
                             folder=root.folder,
                             name=name,
                             group=group,
-                            place=place,
+                            place=index,
                             column=column,
                             digest=hashlib.blake2b(content, digest_size=16).hexdigest(),
                         )
@@ -174,10 +175,10 @@ IMAGE_COLUMNS = ("image", "images", "image_path")
 
 
 def row_images(fields: Mapping[str, Any], content: Callable[[Any], Any] | None = None) -> list[Any]:
-    """Returns the images of a row in order, each as `content` or else `image_content` returns it.
+    """Returns the images of a row in order, converted by `content` or, by default, `image_content`.
 
-    They are in the columns `image`, `images`, and `image_path`, one or a list. A column that repeats what is there
-    already counts once.
+    They are in the columns `image`, `images`, and `image_path`, single or as lists. Duplicate columns are
+    ignored.
     """
     found: list[Any] = []
     for column in IMAGE_COLUMNS:
@@ -189,17 +190,17 @@ def row_images(fields: Mapping[str, Any], content: Callable[[Any], Any] | None =
 
 
 def image_content(value: Any) -> Any:
-    """Returns an image of a row: the value, the only one of a list, or `bytes` or else `path` of a struct."""
+    """Returns the content of an image cell: the value, the only item of a list, or `bytes` or `path` of a struct."""
     if isinstance(value, list) and len(value) == 1:
         (value,) = value
     return (value.get("bytes") or value.get("path")) if isinstance(value, Mapping) else value
 
 
 def base64_bytes(text: str | bytes, name: str) -> bytes:
-    """Returns what base64 stands for, with or without `data:image/…;base64,` in front.
+    """Decodes base64, with or without a `data:image/…;base64,` prefix.
 
     Raises:
-        ToolError: `UNREADABLE_FILE` if it is no base64.
+        ToolError: `UNREADABLE_FILE` if it is not valid base64.
     """
     if isinstance(text, str) and text.startswith("data:"):
         text = text.partition(";base64,")[2]
@@ -211,13 +212,13 @@ def base64_bytes(text: str | bytes, name: str) -> bytes:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredImageRef:
-    """A reference to an image of a data set: size and hash are known before it is decoded.
+    """A reference to an image of a dataset, with a size and hash that are known before it is decoded.
 
     Attributes:
-        stored: Where it is.
-        width: Columns, as its header declares.
+        stored: Its location.
+        width: Columns, according to its header.
         height: Rows.
-        digest: Hash of its bytes, as encoded.
+        digest: Hash of its encoded bytes.
     """
 
     stored: StoredImage | TableImage
@@ -232,10 +233,10 @@ class StoredImageRef:
 
 
 def image_ref(stored: StoredImage | TableImage) -> StoredImageRef:
-    """Reads an image's bytes and header, and decodes nothing.
+    """Reads an image's bytes and header without decoding it.
 
     Raises:
-        ToolError: If it is missing, no image, or too large.
+        ToolError: If it is missing, not an image, or too large.
     """
     content = stored.read()
     width, height = image_size(content, name=stored.name, upright=stored.upright)
@@ -266,13 +267,13 @@ def without_marks(text: str) -> str:
 
 
 def media_fault(row: Mapping[str, Any], prompt: str, answers: Iterable[str], num_images: int) -> str:
-    """Returns what a row of one prompt shows that would be lost, as the end of a sentence; empty if nothing.
+    """Returns which media of a row with one prompt would be lost, as the end of a sentence; empty if none.
 
     Args:
         row: The row.
-        prompt: Its prompt; there may be fewer placeholders of images than images.
-        answers: Its answers, in which no image can be.
-        num_images: Images it has.
+        prompt: Its prompt; it may have fewer image placeholders than images.
+        answers: Its answers, which cannot contain images.
+        num_images: Number of images.
     """
     answers = tuple(answers)
     if unread := unread_media(row, [prompt], answers):
@@ -284,12 +285,12 @@ def media_fault(row: Mapping[str, Any], prompt: str, answers: Iterable[str], num
 
 
 def unread_media(row: Mapping[str, Any], prompts: Iterable[str] = (), answers: Iterable[str] = ()) -> str:
-    """Returns what a row has that is not read here, as the end of a sentence; empty for a row of texts and images.
+    """Returns which media of a row are not supported, as the end of a sentence; empty for only texts and images.
 
     Args:
-        row: The row; ms-swift has names and boxes in `objects`.
-        prompts: Its texts that a model reads. Placeholders would be learned as they are.
-        answers: Its texts that a model writes, in which `<video>` and `<audio>` are HTML.
+        row: The row; ms-swift puts names and boxes into `objects`.
+        prompts: Texts that a model reads. Placeholders in them would be learned literally.
+        answers: Texts that a model writes, in which `<video>` and `<audio>` are HTML.
     """
     prompts, answers = tuple(prompts), tuple(answers)
     columns = [name for name in _COLUMNS if _holds(row.get(name))]
@@ -300,7 +301,7 @@ def unread_media(row: Mapping[str, Any], prompts: Iterable[str] = (), answers: I
 
 
 def _holds(value: Any) -> bool:
-    """Returns whether anything is in a column; tables fill missing lists with empty ones or None."""
+    """Returns whether a column has any content; tables fill missing lists with empty ones or None."""
     if isinstance(value, Mapping):
         return any(map(_holds, value.values()))
     return any(map(_holds, value)) if isinstance(value, list | tuple) else bool(value)

@@ -1,4 +1,4 @@
-"""Rows of JSON, CSV, and Parquet tables, checked while they are read: errors name the file and the row."""
+"""Rows of JSON, CSV, and Parquet tables, validated while they are read: errors name the file and the row."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from vlm_envs.tools.data_files import FileRoot
 from vlm_envs.tools.tool_errors import ToolError, quoted
 
 MAX_TABLE_BYTES = 4 * 1024**3
-"""Largest file of questions that is read; one of GQA has over half a gigabyte."""
+"""Maximum size of a question file; one of GQA has over half a gigabyte."""
 
 Corners = tuple[float, float, float, float]
 LabelledBox = tuple[str, Corners]
-"""What is in a box, and its x1, y1, x2, y2 in pixels of the original."""
+"""A label and the x1, y1, x2, y2 of its box, in pixels of the original."""
 
 LabelledPoint = tuple[str, tuple[float, float]]
-"""What is at a point, and its x, y in pixels of the original."""
+"""A label and the x, y of its point, in pixels of the original."""
 
 Fields = Mapping[str, Any]
 RowT = TypeVar("RowT")
 
 
 class BrokenRowError(ConfigError):
-    """A row of a user's file does not have the layout of its dataset."""
+    """A row of a user's file that does not have the layout of its dataset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class Row:
     """A row of a file, or an object within one.
 
     Attributes:
-        fields: What it holds.
-        where: Its file and place, for messages.
+        fields: Its values by name.
+        where: Its file and position, for messages.
         number: Its number in the file, from 0.
         file: Name of the file.
-        key: Names it among the rows of all files.
+        key: Its id among the rows of all files.
     """
 
     fields: Fields
@@ -59,37 +59,37 @@ class Row:
     key: str = ""
 
     def fault(self, reason: object) -> NoReturn:
-        """Raises the error of a broken row."""
+        """Raises the error for a broken row."""
         raise BrokenRowError(f"{self.where}: {str(reason).rstrip('.')}. Correct the row or remove it.")
 
     def broken(self, expected: str, came: object) -> NoReturn:
-        """Raises the error of a row that holds something else than expected."""
+        """Raises the error for a value that differs from the expected one."""
         self.fault(f"expected {expected}; got {quoted(came)}")
 
     def has(self, name: str) -> bool:
-        """Returns whether a field is there; tables fill missing ones with None."""
+        """Returns whether a field is present; tables fill missing ones with None."""
         return self.fields.get(name) is not None
 
     def get(self, name: str, *kinds: type) -> Any:
-        """Returns a field that is of one of a few types; no bool is an int."""
+        """Returns a field after checking its type; a bool does not count as an int."""
         value = self.fields.get(name)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             self.broken(f"{' or '.join(_KINDS.get(kind, kind.__name__) for kind in kinds)} as {name!r}", value)
         return value
 
     def raw(self, name: str) -> str:
-        """Returns a field that is a text with something in it, as it is written."""
+        """Returns a non-blank text field unchanged."""
         value = self.get(name, str)
         if not value.strip():
             self.broken(f"a text as {name!r}", value)
         return str(value)
 
     def text(self, name: str) -> str:
-        """Returns a field that is a text with something in it, without white space at its ends."""
+        """Returns a non-blank text field without surrounding white space."""
         return self.raw(name).strip()
 
     def raw_texts(self, name: str, counts: Collection[int] = ()) -> tuple[str, ...]:
-        """Returns a field that is a list of texts, as they are written: one at least, or as many as may be."""
+        """Returns a list of non-blank texts unchanged: at least one, or one of the given counts."""
         value = self.fields.get(name)
         texts = value if isinstance(value, list | tuple) else ()
         is_counted = len(texts) in counts if counts else bool(texts)
@@ -99,42 +99,42 @@ class Row:
         return tuple(texts)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Returns a field that is a list of texts, at least one, without white space at their ends."""
+        """Returns a list of at least one non-blank text, without surrounding white space."""
         return tuple(item.strip() for item in self.raw_texts(name))
 
     def whole(self, name: str) -> int:
-        """Returns a field that is a whole number of at least 0."""
+        """Returns a field that is an integer of at least 0."""
         value = self.fields.get(name)
         if type(value) is not int or value < 0:
             self.broken(f"a whole number from 0 as {name!r}", value)
         return value
 
     def one_of(self, name: str, choices: Sequence[str]) -> str:
-        """Returns a field that is one of a few words; empty where it is missing."""
+        """Returns a field that is one of several words; empty if it is missing."""
         value = self.fields.get(name)
         if value is not None and value not in choices:
             self.broken(f"one of {', '.join(choices)} as {name!r}", value)
         return value or ""
 
     def item(self, value: object, name: str = "") -> Row:
-        """Returns an object within the row as a row of its own; `name` says which, for messages."""
+        """Returns an object within the row as a row of its own; `name` identifies it in messages."""
         return Row(json_object(value, where := f"{self.where}, {name}" if name else self.where), where)
 
     def page_numbers(self, value: object, name: str) -> tuple[int, ...]:
-        """Returns a list of page numbers, counted from 1, each once."""
+        """Returns a list of page numbers, counted from 1, without duplicates."""
         if not isinstance(value, list) or not all(type(page) is int and page >= 1 for page in value):
             self.broken(f"a list of page numbers from 1 as {name!r}", value)
         return tuple(dict.fromkeys(value))
 
     def box(self, value: object, *, corners: bool) -> Corners:
-        """Returns a box as its corners, from x1, y1, x2, y2 or (without `corners`) x, y, width, height."""
+        """Returns a box as its corners, given x1, y1, x2, y2 or (without `corners`) x, y, width, height."""
         if not isinstance(value, list | tuple) or len(value) != 4 or not all(map(is_coordinate, value)):
             self.broken("a box of four numbers", value)
         x, y, across, down = map(float, value)
         return (x, y, across, down) if corners else (x, y, x + across, y + down)
 
     def image(self) -> Any:
-        """Returns the only image of the row: its text, bytes, or `TableImage`; None where it has none."""
+        """Returns the only image of the row: its text, bytes, or `TableImage`; None if it has none."""
         images = row_images(self.fields)
         given = {column: self.fields[column] for column in IMAGE_COLUMNS if self.fields.get(column) not in (None, [])}
         if len(images) > 1:
@@ -146,7 +146,7 @@ class Row:
         return image
 
     def check_media(self, prompt: str, answers: Iterable[str] = (), num_images: int = 1) -> None:
-        """Refuses media that would be lost; see `media_fault`."""
+        """Rejects a row whose media would be lost; see `media_fault`."""
         if fault := media_fault(self.fields, prompt, answers, num_images):
             self.fault(fault)
 
@@ -166,17 +166,17 @@ class Row:
         options: Sequence[str] = (),
         tolerance: float | None = None,
     ) -> AnswerKey:
-        """Returns a key; an answer that nothing could equal is the row's fault."""
+        """Returns a key; an answer that cannot be matched makes the row broken."""
         try:
             return AnswerKey(kind=kind, answers=answers, options=tuple(options), question=question, tolerance=tolerance)
         except ConfigError as error:
             raise BrokenRowError(f"{self.where}: {error}") from error
 
     def option_texts(self) -> tuple[str, ...]:
-        """Returns the texts of the row's options without their letters; none where the row has none.
+        """Returns the texts of the row's options without their letters; empty if it has no options.
 
-        They are a list as `options` (or JSON of one, as a cell of a table holds it), or the fields `A`, `B` and so on
-        of `options` or of the row.
+        They are a list in `options` (or a JSON list, in a table cell), or the fields `A`, `B`, and so on of
+        `options` or of the row.
         """
         value: Any = self.fields.get("options")
         if isinstance(value, str) and value.lstrip().startswith("["):
@@ -194,7 +194,7 @@ class Row:
         return without_letters(texts) or tuple(texts)
 
     def _lettered_columns(self, fields: Fields) -> list[Any]:
-        """Returns the values of the columns A, B and so on up to the last one that has a value."""
+        """Returns the values of the columns A, B, and so on, up to the last one that has a value."""
         cells = [fields.get(letter) for letter in string.ascii_uppercase]
         values = ["" if isinstance(cell, float) and math.isnan(cell) else cell for cell in cells]
         count = max((index + 1 for index, value in enumerate(values) if value not in (None, "")), default=0)
@@ -203,9 +203,9 @@ class Row:
         return values[:count]
 
     def choice_key(self, answer: str, options: Sequence[str], question: str) -> AnswerKey:
-        """Returns the key of a choice, whose answer is a letter, the text of an option, or both.
+        """Returns the key of a choice whose answer is a letter, the text of an option, or both.
 
-        Lettered lines at the end of the question that repeat the options are removed from it.
+        Lettered lines at the end of the question are removed if they repeat the options.
         """
         asked, stated = split_question(question)
         if len(stated) == len(options) and all(map(_is_same, stated, options)):
@@ -233,26 +233,26 @@ _KINDS: dict[type, str] = {str: "a text", list: "a list", int: "a number", bool:
 
 
 def is_coordinate(value: object) -> bool:
-    """Returns whether a value is a number that may be a coordinate in pixels."""
+    """Returns whether a value is a number in the range of pixel coordinates."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e9
 
 
 def plain_text(value: str | float) -> str:
-    """Returns a text or number as text; a table column with missing numbers holds whole ones as floats, and NaN."""
+    """Formats a text or number; a table column with missing numbers holds floats, and NaN for missing ones."""
     if isinstance(value, float) and (value.is_integer() or math.isnan(value)):
         return "" if math.isnan(value) else str(int(value))
     return str(value).strip()
 
 
 def category(words: str) -> str:
-    """Returns words as a category: lower case with underscores."""
+    """Returns words as a category name: lower case with underscores."""
     return re.sub(r"[^a-z0-9]+", "_", words.casefold()).strip("_") or "other"
 
 
 def read_rows(
     rows: Iterable[Row | BrokenRowError], read: Callable[[Row], RowT | None]
 ) -> Iterator[RowT | BrokenRowError]:
-    """Yields what is made of each row; in place of a broken row, what is wrong. None leaves a row out."""
+    """Yields the result of `read` for each row, or the error of a broken row; omits results that are None."""
     for row in rows:
         try:
             made = row if isinstance(row, BrokenRowError) else read(row)
@@ -265,13 +265,13 @@ def read_rows(
 def rows_of(
     root: FileRoot, file: str, *, under: str | None = None, base64_columns: Sequence[str] = ()
 ) -> Iterator[Row | BrokenRowError]:
-    """Yields the rows of a file; in place of what is no row, what is wrong.
+    """Yields the rows of a file, or the error of a broken row.
 
     Args:
         root: The folder.
-        file: Name of the file: `.jsonl` (one object per line, empty lines are left out), `.parquet`, `.csv` (UTF-8,
-            commas, a header), or `.json`.
-        under: Key of the list, where a `.json` file holds an object around it.
+        file: Name of the file: `.jsonl` (one object per line; empty lines are skipped), `.parquet`, `.csv`
+            (UTF-8, commas, a header), or `.json`.
+        under: Key of the list, if a `.json` file contains an object around it.
         base64_columns: Columns of a table whose texts are images.
 
     Raises:
@@ -288,8 +288,8 @@ def rows_of(
     else:
         values = _numbered(_json_list(root, file, under))
     stem = file.rsplit(".", 1)[0]
-    for number, (place, value) in enumerate(values):
-        where = f"{file}, {place}"
+    for number, (where_in_file, value) in enumerate(values):
+        where = f"{file}, {where_in_file}"
         try:
             yield Row(json_object(value, where), where, number, file, f"{stem}/{number}")
         except BrokenRowError as error:
@@ -301,15 +301,15 @@ def _numbered(values: Iterable[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def numbered_lines(lines: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
-    """Yields the lines that are not empty, each with its place, such as `line 3`."""
+    """Yields the non-empty lines, each with its position, such as `line 3`."""
     return ((f"line {number}", line) for number, line in enumerate(lines, start=1) if line.strip())
 
 
 def json_object(value: object, where: str) -> Fields:
-    """Returns a JSON object, from its text or as it was read.
+    """Returns a JSON object, given its text or an already parsed value.
 
     Raises:
-        BrokenRowError: If it is none.
+        BrokenRowError: If it is not an object.
     """
     came = value
     if isinstance(value, bytes):
@@ -322,12 +322,12 @@ def json_object(value: object, where: str) -> Fields:
     if not isinstance(value, dict):
         row.broken("a JSON object", came)
     if None in value:
-        row.broken(f"{len(value) - 1} cells, as the header has", f"{value[None]} behind them")
+        row.broken(f"{len(value) - 1} cells, as in the header", f"{value[None]} after them")
     return value
 
 
 def read_json_file(root: FileRoot, name: str) -> Any:
-    """Returns what a JSON file of the user holds.
+    """Parses a JSON file of the user.
 
     Raises:
         ConfigError: If it cannot be read.
@@ -335,7 +335,7 @@ def read_json_file(root: FileRoot, name: str) -> Any:
     try:
         return json.loads(root.read(name, max_bytes=MAX_TABLE_BYTES))
     except (ToolError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{name} cannot be read as JSON: {error}. Copy the data set again.") from error
+        raise ConfigError(f"Cannot read {name} as JSON: {error}. Copy the dataset again.") from error
 
 
 def _json_list(root: FileRoot, file: str, under: str | None) -> list[Any]:
@@ -349,17 +349,19 @@ def _json_list(root: FileRoot, file: str, under: str | None) -> list[Any]:
 
 
 def _csv_rows(root: FileRoot, name: str) -> Iterator[Any]:
-    """Yields the cells of each row by column, without empty ones; None as a column has further cells."""
+    """Yields the non-empty cells of each row by column; the key None holds cells beyond the header."""
     try:
         with root.opened(name) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as lines:
             table = csv.DictReader(lines, strict=True)
             header = table.fieldnames or ()
             if len(header) == 1 and (";" in header[0] or "\t" in header[0]):
-                raise ConfigError(f"{name}: the header is one column {header[0]!r}. Save it with commas between them.")
+                raise ConfigError(
+                    f"{name}: the header is a single column {header[0]!r}. Save it with commas as separators."
+                )
             for row in table:
                 yield {column: value for column, value in row.items() if value}
     except (UnicodeDecodeError, csv.Error, ToolError) as error:
-        raise ConfigError(f"{name} cannot be read as CSV: {error}. Save it as UTF-8 with commas.") from error
+        raise ConfigError(f"Cannot read {name} as CSV: {error}. Save it as UTF-8 with commas as separators.") from error
 
 
 def _lines(root: FileRoot, name: str) -> Iterator[bytes]:
@@ -367,27 +369,27 @@ def _lines(root: FileRoot, name: str) -> Iterator[bytes]:
         with root.opened(name) as file:
             yield from file
     except ToolError as error:
-        raise ConfigError(f"{name} cannot be read: {error}") from error
+        raise ConfigError(f"Cannot read {name}: {error}") from error
 
 
 _CLOSE = 0.8
 _LABEL = "category"
-"""A column whose absence changes no answer or split, so that a similar name, such as `subcategory`, breaks no row."""
+"""A column that affects no answer or split, so that a similar name, such as `subcategory`, does not break a row."""
 
 
 @contextmanager
 def checked_columns(names: Sequence[str], other_names: Mapping[str, str], file: str) -> Iterator[Callable[[Row], None]]:
-    """Yields a check of the columns of a table's rows; warns afterwards of columns that are not read.
+    """Yields a check of the columns of a table's rows; afterwards warns about columns that are ignored.
 
     Args:
-        names: The columns that are read; nothing is checked where none are given.
-        other_names: What other datasets call some of them, in lower case.
+        names: The columns that are read; an empty list disables the check.
+        other_names: Names of these columns in other datasets, in lower case.
         file: The table, for messages.
     """
     unread: set[str] = set()
 
     def check(row: Row) -> None:
-        """Refuses a row that has a value under a wrong name for a column that it lacks."""
+        """Rejects a row that lacks a column but has a value under a similar name."""
         if not names:
             return
         given = {name for name, value in row.fields.items() if value not in (None, "", [])}
@@ -399,16 +401,16 @@ def checked_columns(names: Sequence[str], other_names: Mapping[str, str], file: 
 
     yield check
     if unread:
-        told = ", ".join(map(repr, sorted(unread)))
-        warnings.warn(f"{file}: not read: {told}. The columns are {', '.join(names)}.", stacklevel=2)
+        ignored = ", ".join(map(repr, sorted(unread)))
+        warnings.warn(f"{file}: ignored columns: {ignored}. The columns are {', '.join(names)}.", stacklevel=2)
 
 
 def _meant_column(name: str, names: Sequence[str], other_names: Mapping[str, str], *, has_options: bool) -> str | None:
     plain = name.strip().casefold()
-    by_plain = {known.casefold(): known for known in names}
-    if len(plain) == 1:  # x or w alone is no option
+    by_plain = {option.casefold(): option for option in names}
+    if len(plain) == 1:  # x or w alone is not an option
         return by_plain.get(plain) if has_options else None
-    close = difflib.get_close_matches(plain, [known for known in by_plain if known != _LABEL], n=1, cutoff=_CLOSE)
+    close = difflib.get_close_matches(plain, [label for label in by_plain if label != _LABEL], n=1, cutoff=_CLOSE)
     return by_plain.get(plain) or other_names.get(plain) or (by_plain[close[0]] if close else None)
 
 
@@ -419,7 +421,7 @@ _HEADINGS = ("options:", "choices:")
 
 
 def _is_option(answer: str, letter: str, text: str) -> bool:
-    """Returns whether an answer is an option, or its letter, in either case, and the option."""
+    """Returns whether an answer is an option, optionally preceded by its letter in either case."""
     both = _BOTH.fullmatch(answer)
     return _is_same(answer, text) or (both is not None and both[1].upper() == letter and _is_same(both[2], text))
 
@@ -431,7 +433,7 @@ def _is_same(first: str, second: str) -> bool:
 
 
 def split_question(question: str) -> tuple[str, tuple[str, ...]]:
-    """Returns a question without the lettered lines that end it, and the options in these lines."""
+    """Splits the lettered options at the end of a question from the question."""
     lines = question.strip().splitlines()
     first = next((index for index, line in enumerate(lines) if _LETTERED.fullmatch(line)), len(lines))
     options = without_letters(lines[first:])
@@ -444,12 +446,12 @@ def split_question(question: str) -> tuple[str, tuple[str, ...]]:
 
 
 def is_letter(answer: str) -> bool:
-    """Returns whether an answer is the letter of an option."""
+    """Returns whether an answer is an option letter."""
     return _LETTER.fullmatch(answer) is not None
 
 
 def without_letters(options: Sequence[str]) -> tuple[str, ...]:
-    """Returns options without the letters A, B and so on that they begin with; none if any begins otherwise."""
+    """Removes the letters A, B, and so on from options; returns an empty tuple unless all of them have their letter."""
     matches = [match for option in options if (match := _LETTERED.fullmatch(option))]
     if [match[1] for match in matches] != list(string.ascii_uppercase[: len(options)]):
         return ()

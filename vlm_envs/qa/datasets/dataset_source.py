@@ -1,4 +1,4 @@
-"""What all datasets share: opening a copy, rows by split, drawing and finding them by id, and rows about images."""
+"""Shared code of all datasets: opening a copy, rows by split, drawing and finding samples, and rows about images."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind, quoted
 from vlm_envs.validation import require_choice
 
 _MAX_DRAWS = 100
-"""Rows drawn for one sample, where those that cannot be shown are left out."""
+"""Attempts to draw a row that can be shown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DatasetRow(ABC):
-    """One question of a data set, before its picture or document is read.
+    """One question of a dataset, before its image or document is read.
 
     Attributes:
-        key: What tells it from the others of its data set; one line of text, part of its sample's id.
-        where: Its file and place, for messages.
+        key: One line of text that identifies it within its dataset; part of its sample's id.
+        where: Its file and position, for messages.
         split: `"train"`, `"val"` or `"test"`.
     """
 
@@ -61,7 +61,7 @@ class DatasetRow(ABC):
         """Returns the row as a sample.
 
         Raises:
-            ConfigError: If its picture or document cannot be read; it names file and row.
+            ConfigError: If its image or document cannot be read; the message names file and row.
         """
 
 
@@ -70,7 +70,7 @@ class AnsweredRow(DatasetRow):
     """One question with its answer.
 
     Attributes:
-        answer: The key; it knows the question.
+        answer: The answer key, which includes the question.
         category: Kind of question, lower case with underscores.
     """
 
@@ -83,7 +83,7 @@ class AnsweredRow(DatasetRow):
         return self.answer.kind
 
     def sample_of(self, sample_id: str, **shown: Any) -> Sample:
-        """Returns the question as a sample of what is shown, the other fields of `Sample`."""
+        """Returns the question as a sample; `shown` contains the other fields of `Sample`."""
         answer = self.answer
         return Sample(sample_id=sample_id, question=answer.question, key=answer, category=self.category, **shown)
 
@@ -96,23 +96,23 @@ class AnsweredRow(DatasetRow):
 
 
 class DatasetSource:
-    """Samples of a user's copy of a data set.
+    """Samples of a local copy of a dataset.
 
-    Every row is read once when the source is made, so that a broken one is found then; pictures and documents are read
-    when samples are drawn.
+    All rows are read on construction, so that broken ones are found early; images and documents are read when
+    samples are drawn.
 
-    Broken rows are left out, counted and named in a warning, and so is one whose picture or document turns out to be
-    unreadable, or cut off in the middle, when it is drawn or its turn comes in a list; another is shown in its place.
+    Broken rows are omitted, counted, and reported in a warning. So is a row whose image or document turns out
+    to be unreadable or truncated when it is drawn; another row is shown instead.
 
     Args:
-        name: What ids begin with.
-        rows: The rows, in the order of the files, or what is wrong with one.
-        unlisted: Rows that are found by other keys, too, but neither drawn nor listed under them.
-        is_benchmark: Whether all of it is `test`, for messages; None where its files say what is in which split.
-        train_on_all: Whether all of it is `train`, for messages.
+        name: Prefix of the ids.
+        rows: The rows in file order, or the errors of broken ones.
+        unlisted: Additional keys by which rows can be found, but not drawn or listed.
+        is_benchmark: Whether the whole dataset is `test`, for messages; None if its files define the splits.
+        train_on_all: Whether the whole dataset is `train`, for messages.
 
     Raises:
-        ConfigError: If there are no rows, or all that are there are left out.
+        ConfigError: If there are no rows, or all are broken.
     """
 
     def __init__(
@@ -139,39 +139,39 @@ class DatasetSource:
                 self._by_split[row.split].append(row)
         if not self._rows:
             left_out = f" {named_first(self.broken_rows)}" if self._broken else ""
-            remedy = "" if self._broken and name in OWN else " Give the folder of a whole copy."
-            raise ConfigError(f"The {name} data set holds no question.{left_out}{remedy}")
+            remedy = "" if self._broken and name in OWN else " Give the folder of a complete copy."
+            raise ConfigError(f"The dataset {name} contains no questions.{left_out}{remedy}")
         if self._broken:
-            told = f"{len(self._broken)} of {len(self._broken) + len(self._rows)} rows of {name} are left out."
-            warnings.warn(f"{told} {named_first(self.broken_rows)}", stacklevel=2)
+            omitted = f"Omitted {len(self._broken)} of {len(self._broken) + len(self._rows)} rows of {name}."
+            warnings.warn(f"{omitted} {named_first(self.broken_rows)}", stacklevel=2)
         self.answer_kinds = frozenset(row.answer_kind for row in self._rows.values())
-        """How answers are compared; a semantic one needs a judge."""
+        """How answers are compared; `semantic` needs a judge."""
         self._rows.update(unlisted)
 
     @property
     def name(self) -> str:
-        """What begins the ids of its samples."""
+        """Prefix of the sample ids."""
         return self._name
 
     @property
     def broken_rows(self) -> tuple[str, ...]:
-        """What is wrong with each row that is left out, with its file and place."""
+        """The error of each omitted row, with its file and position."""
         return tuple(self._broken)
 
     def num_samples(self, split: str) -> int:
-        """Returns how many samples a split has."""
+        """Returns the number of samples in a split."""
         return len(self._of(split))
 
     def ids(self, split: str) -> tuple[str, ...]:
-        """Returns the ids of a split, in the order of the files: for evaluations of all of it."""
+        """Returns the ids of a split in file order, for complete evaluations."""
         return tuple(map(self._id, self._of(split)))
 
     def sample_at(self, index: int, split: str) -> Sample:
-        """Returns a sample of a split by its place in the files, from 0.
+        """Returns a sample of a split by its index in the files.
 
-        One that cannot be shown is named in a warning, and the next one is shown in its place: whoever goes through all
-        of a split must not end with a picture that is missing. Who counts each item once leaves such an item out
-        (`vlm_envs.qa.datasets.dataset_splits`).
+        If it cannot be shown, a warning reports it and the next one is shown instead, so that a traversal of
+        the split does not fail at a missing image. Use `vlm_envs.qa.datasets.dataset_splits` to omit such
+        items where each must count once.
 
         Raises:
             GenerationError: If none can be shown.
@@ -180,23 +180,23 @@ class DatasetSource:
         return self._first_shown(rows[(index + step) % len(rows)] for step in range(min(len(rows), _MAX_DRAWS)))
 
     def draw(self, rng: np.random.Generator, split: str) -> Sample:
-        """Returns a sample of a split, each as likely as another.
+        """Returns a uniformly random sample of a split.
 
         Raises:
-            GenerationError: If the split has none, or none that can be shown was found.
+            GenerationError: If the split is empty, or no sample that can be shown was found.
         """
         rows = self._of(split)
         if not rows:
             filled = ", ".join(f"{name} {len(found)}" for name, found in self._by_split.items())
             is_divided = bool(self._by_split["train"] or self._by_split["val"])
             raise GenerationError(
-                f"The {self._name} data set has no sample of split {split!r} ({filled}). "
+                f"The dataset {self._name} has no sample of split {split!r} ({filled}). "
                 + remedy_of(self._name, False if is_divided else self._is_benchmark, train_on_all=self._train_on_all)
             )
         return self._first_shown(rows[int(rng.integers(len(rows)))] for _ in range(_MAX_DRAWS))
 
     def _first_shown(self, rows: Iterable[DatasetRow]) -> Sample:
-        """Returns the first row that can be shown as a sample, and warns of those before it, of each once."""
+        """Returns the first row that can be shown, as a sample; warns once about each of the others before it."""
         num_tried = 0
         for row in rows:
             try:
@@ -205,27 +205,27 @@ class DatasetSource:
                 num_tried += 1
                 if str(error) not in self._broken:
                     self._broken[str(error)] = None
-                    told = f"{error} Another one is shown in its place; {len(self._broken)} are left out by now."
-                    warnings.warn(f"A row of {self._name} is left out. {told}", stacklevel=3)
+                    message = f"Omitted a row of {self._name}: {error} Another one is shown instead."
+                    warnings.warn(f"{message} {len(self._broken)} rows are omitted so far.", stacklevel=3)
         raise GenerationError(
-            f"None of {num_tried} rows of the {self._name} data set that were drawn can be shown. "
-            f"{named_first(self.broken_rows)} Copy its pictures again."
+            f"None of {num_tried} rows drawn from the dataset {self._name} can be shown. "
+            f"{named_first(self.broken_rows)} Copy its images again."
         )
 
     def find(self, sample_id: str) -> Sample:
-        """Returns the sample of an id.
+        """Returns the sample with an id.
 
         Raises:
-            LevelError: If the data set has none of it.
+            LevelError: If the dataset has no such sample.
             ConfigError: As `DatasetRow.sample`.
         """
         return self._sample(self._found(sample_id))
 
     def split_of(self, sample_id: str) -> str:
-        """Returns the split of an id, without reading its picture or document.
+        """Returns the split of an id, without reading its image or document.
 
         Raises:
-            LevelError: If the data set has none of it.
+            LevelError: If the dataset has no such sample.
         """
         return self._found(sample_id).split
 
@@ -234,7 +234,7 @@ class DatasetSource:
         row = self._rows.get(key) if name == self._name else None
         if row is None:
             example = self._id(next(iter(self._rows.values())))
-            raise LevelError(f"Ids of this data set look like {example}; none of its samples has {quoted(sample_id)}.")
+            raise LevelError(f"The dataset has no sample {quoted(sample_id)}; ids look like {example}.")
         return row
 
     def _of(self, split: str) -> Sequence[DatasetRow]:
@@ -244,9 +244,9 @@ class DatasetSource:
         return f"{self._name}:{row.key}"
 
     def _sample(self, row: DatasetRow) -> Sample:
-        """Returns a row as a sample, whose pictures are decoded, as they are shown next; raises as `DatasetRow.sample`.
+        """Returns a row as a sample with decoded images, since they are shown next; raises as `DatasetRow.sample`.
 
-        Headers are whole in files that were cut off while they were copied.
+        Decoding finds truncated files, whose headers may be intact.
         """
         sample = row.sample(self._id(row))
         try:
@@ -258,20 +258,20 @@ class DatasetSource:
 
 
 def _snapshot_hint(dataset: Dataset, root: FileRoot) -> str:
-    """Returns a sentence with the folder to give if `root` is one of the Hugging Face hub's cache."""
+    """Returns a sentence with the folder to use if `root` is a cache folder of the Hugging Face hub."""
     snapshots = Path(root.folder, "snapshots").glob("*/")
     found = [path for path in sorted(snapshots) if dataset.files(FileRoot(path, follows_links=True))]
-    return f" This is a folder of a cache: give {found[-1]}." if found else ""
+    return f" This is a cache folder; use {found[-1]}." if found else ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Copy:
-    """A user's copy of a data set.
+    """A local copy of a dataset.
 
     Attributes:
         root: Its folder.
-        files: Names of its files of questions.
-        whole_split: The split that all of it is of; None where it is divided by a hash, or its files say it.
+        files: Names of its question files.
+        whole_split: The split of all its rows; None if a hash or the files decide the split.
         has_boxes: Whether its rows have boxes or points, which refer to the stored pixels of its images.
     """
 
@@ -281,15 +281,15 @@ class Copy:
     has_boxes: bool = False
 
     def split_by(self, content: str) -> str:
-        """Returns the split of what has some content, such as an image: that of the copy, where it is whole."""
+        """Returns the split of some content, such as an image; the copy's split if it has a single one."""
         return self.whole_split or content_split(content)
 
     def has(self, name: str) -> bool:
-        """Returns whether there is a file of a name that may be read."""
+        """Returns whether a readable file with this name exists."""
         return self.root.has(name)
 
     def image(self, name: str) -> StoredImage:
-        """Returns where an image file of the copy is."""
+        """Returns the location of an image file in the copy."""
         return StoredImage(folder=self.root.folder, name=name, upright=not self.has_boxes)
 
 
@@ -298,16 +298,16 @@ Rows = Iterable[DatasetRow | BrokenRowError]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dataset:
-    """How a data set is read.
+    """How to read a dataset.
 
     Attributes:
-        expected: What its folder holds, for messages.
-        files: Finds the files of questions in a folder.
-        rows: Reads the rows of a copy, with what is wrong in place of a broken one.
-        is_benchmark: Whether it was published to measure with, so that all of it is `test`, or is divided by a hash of
-            its content; None where its files are the splits.
-        has_boxes: Whether its rows have boxes or points, so that its images are shown as they are stored.
-        settings: What its rows depend on beside the copy.
+        expected: Expected contents of its folder, for messages.
+        files: Finds the question files in a folder.
+        rows: Reads the rows of a copy, with errors in place of broken ones.
+        is_benchmark: True if it was published for evaluation, so that all of it is `test`; False if it is
+            split by a hash of its content; None if its files are the splits.
+        has_boxes: Whether its rows have boxes or points, so that its images are shown as stored.
+        settings: Everything else that its rows depend on.
     """
 
     expected: str
@@ -325,13 +325,13 @@ def rows_by(
     columns: Sequence[str] = (),
     other_names: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Copy], Rows]:
-    """Returns what reads the rows of all files of a copy.
+    """Returns a function that reads the rows of all files of a copy.
 
     Args:
-        read: Makes a question of a row; None leaves it out.
-        under: Key of the list of rows, where files hold objects around it.
-        columns: Those that are read, where others are to be reported.
-        other_names: What other datasets call some of these columns.
+        read: Makes a question from a row, or returns None to omit it.
+        under: Key of the list of rows, if files contain an object around it.
+        columns: The columns that are read; others are reported.
+        other_names: Names of these columns in other datasets.
     """
 
     def rows(copy: Copy) -> Iterator[DatasetRow | BrokenRowError]:
@@ -355,19 +355,20 @@ def opened(
     is_benchmark: bool | None = None,
     train_on_all: bool = False,
 ) -> DatasetSource:
-    """Returns the samples of a user's copy of a data set, which worlds of one process share.
+    """Returns the samples of a local copy of a dataset, shared by the worlds of a process.
 
     Args:
-        datasets: Those there are, by name.
-        name: One of them.
-        folder: Where the copy lies.
-        is_benchmark: Whether all of it is `test`; False divides it by a hash of its content, so that one can train on
-            it. None for what it was published as.
-        train_on_all: Whether all of it is `train`: nothing is held out for evaluations, which are of another data set.
+        datasets: The available datasets, by name.
+        name: Name of the dataset.
+        folder: Folder of the copy.
+        is_benchmark: True puts all rows into `test`; False splits them by a hash of their content, so that
+            some can be used for training; None uses the dataset's default.
+        train_on_all: Whether all rows are in `train`; nothing is held out, so evaluation needs another
+            dataset.
 
     Raises:
-        ConfigError: If there is no such data set, or the folder holds none with a row that is whole; if `is_benchmark`
-            or `train_on_all` is given for one with splits of its own, or both are.
+        ConfigError: If the dataset does not exist, or the folder contains no valid row of it; if
+            `is_benchmark` or `train_on_all` is given for a dataset with its own splits, or both are given.
     """
     dataset = datasets[require_choice("dataset", name, datasets)]
     whole = whole_split(name, dataset.is_benchmark, is_benchmark=is_benchmark, train_on_all=train_on_all)
@@ -380,7 +381,7 @@ def opened(
         files = dataset.files(root)
         if not files:
             hint = _snapshot_hint(dataset, root)
-            raise ConfigError(f"{folder} holds no questions of {name}. Expected {dataset.expected}.{hint}")
+            raise ConfigError(f"{folder} contains no questions of {name}. Expected {dataset.expected}.{hint}")
         copy = Copy(root=root, files=files, whole_split=whole, has_boxes=dataset.has_boxes)
         return DatasetSource(name, dataset.rows(copy), is_benchmark=is_benchmark, train_on_all=train_on_all)
 
@@ -389,13 +390,13 @@ def opened(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PictureRow(AnsweredRow):
-    """One question about a picture.
+    """One question about an image.
 
     Attributes:
-        images: Where its image may be; the first that exists is it.
-        boxes: What it is about in the image.
-        points: The same where only points of it are known.
-        facts: True sentences, where the data set has some.
+        images: Candidate locations of its image; the first that exists is used.
+        boxes: Labeled boxes in the image that the question is about.
+        points: The same, if only points are known.
+        facts: True sentences, if the dataset has them.
     """
 
     images: tuple[StoredImage | TableImage, ...]
@@ -404,7 +405,7 @@ class PictureRow(AnsweredRow):
     facts: str = ""
 
     def sample(self, sample_id: str) -> Sample:
-        """Returns the row as a sample; its image's header is read."""
+        """Returns the row as a sample, after reading its image's header."""
         shown = self._shown()
         return self.sample_of(
             sample_id,
@@ -416,7 +417,7 @@ class PictureRow(AnsweredRow):
         )
 
     def _shown(self) -> StoredImageRef:
-        """Returns the image, from the first of its places that has one."""
+        """Returns the image at the first location that has one."""
         missing: ToolError | None = None
         for stored in self.images:
             try:
@@ -429,7 +430,7 @@ class PictureRow(AnsweredRow):
 
 
 def _evidence(boxes: Sequence[LabelledBox], shown: StoredImageRef) -> tuple[Evidence, ...]:
-    """Returns boxes as evidence, cut to the picture; those that lie outside it are left out. Points are unknown."""
+    """Returns boxes as evidence, clipped to the image; boxes outside it are omitted. Points are unknown."""
     space = OriginalPixels(shown.width, shown.height)
     found = []
     for label, (x1, y1, x2, y2) in boxes:
@@ -441,7 +442,7 @@ def _evidence(boxes: Sequence[LabelledBox], shown: StoredImageRef) -> tuple[Evid
 
 
 def _pointed_at(points: Sequence[LabelledPoint], shown: StoredImageRef) -> tuple[Evidence, ...]:
-    """Returns points as evidence without boxes; those that lie outside the picture are left out."""
+    """Returns points as evidence without boxes; points outside the image are omitted."""
     space = OriginalPixels(shown.width, shown.height)
     return tuple(
         Evidence(

@@ -1,4 +1,4 @@
-"""Splits of datasets: which content belongs to which split, what a split lacks, and sharing of loaded tables."""
+"""Splits of datasets: split by content, messages about missing splits, and sharing of loaded tables."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from vlm_envs.qa.datasets.dataset_rows import BrokenRowError
 from vlm_envs.splits import seed_index, split_of
 
 BY_FILES = ("vsr", "tallyqa", "gqa", "pixmo_count", "mp_docvqa")
-"""Data sets with splits of their own, by their files; they refuse `is_benchmark`."""
+"""Datasets whose files define their splits; they reject `is_benchmark`."""
 
 BY_HASH = ("treevgr", "image_folder", "video_r1", "pdf_folder", "llava_critic", "judged", "pairs")
-"""Data sets to train on, which are divided unless `is_benchmark=True` or `train_on_all=True` is given."""
+"""Datasets for training, split by a hash unless `is_benchmark=True` or `train_on_all=True` is given."""
 
 OWN = ("image_folder", "pdf_folder", "judged", "pairs")
-"""Layouts for data of one's own, of which there is no published copy."""
+"""Layouts for your own data, without a published copy."""
 
 
 def content_split(content: str) -> str:
-    """Returns the split of something named by its content, such as an image: 80 % train, 10 % val, 10 % test."""
+    """Returns the split of some content, such as an image: 80% train, 10% val, 10% test."""
     return split_of(content.encode("utf-8", "surrogatepass"))
 
 
 def whole_split(
     dataset: str, published_as: bool | None, *, is_benchmark: bool | None = None, train_on_all: bool = False
 ) -> str | None:
-    """Returns the split that all rows of a data set are of; None where they are divided, or its files say it.
+    """Returns the split of all rows of a dataset; None if a hash or its files decide it.
 
     Args:
         dataset: Its name, for messages.
-        published_as: Whether it was published to measure with; None for one whose files are its splits.
-        is_benchmark: What a user says instead; None for nothing.
-        train_on_all: Whether a user wants all of it to train on.
+        published_as: Whether it was published for evaluation; None if its files are its splits.
+        is_benchmark: The user's choice; None for the default.
+        train_on_all: Whether the user wants to train on all of it.
 
     Raises:
-        ConfigError: If a user divides what has splits of its own, or says two things at once.
+        ConfigError: If the user overrides splits defined by files, or makes two choices at once.
     """
     given = f"is_benchmark={is_benchmark}" if is_benchmark is not None else "train_on_all=True" if train_on_all else ""
     if given and published_as is None:
         name = given.partition("=")[0]
-        raise ConfigError(f"{dataset!r} has splits of its own, by its files; got {given}. Leave {name} out.")
+        raise ConfigError(f"The files of {dataset!r} define its splits; got {given}. Remove {name}.")
     if train_on_all and is_benchmark is not None:
         raise ConfigError(
-            f"train_on_all=True puts all rows of {dataset!r} into 'train', and {given} says otherwise. Leave one of "
-            "them out."
+            f"train_on_all=True, which puts all rows of {dataset!r} into 'train', contradicts {given}. Remove one "
+            "of them."
         )
     if train_on_all:
         return "train"
@@ -57,27 +57,27 @@ def whole_split(
 
 
 def remedy_of(dataset: Any, is_benchmark: bool | None = None, *, train_on_all: bool = False) -> str:
-    """Returns what helps where a data set, None for a source without a name, has no level of a split.
+    """Returns a suggestion for a dataset, or a source without a name (None), that has no level of a split.
 
-    `is_benchmark`, whether all of it is `test`, is None where that is not known; data sets in `BY_FILES` ignore it.
-    With `train_on_all` all of it is `train`.
+    `is_benchmark` is whether all of it is `test`, or None if unknown; it is ignored for datasets in
+    `BY_FILES`. With `train_on_all`, all of it is `train`.
     """
     if train_on_all:
         return (
-            "With train_on_all=True all of its rows are 'train': evaluate on another data set (python -m benchmarks "
-            "evaluate), or leave train_on_all out."
+            "With train_on_all=True, all rows are in 'train': evaluate on another dataset (python -m benchmarks "
+            "evaluate), or remove train_on_all."
         )
     if dataset in BY_FILES:
-        return f"{dataset!r} has splits of its own, by its files: put the file of that split into the folder."
+        return f"The files of {dataset!r} define its splits: put the file of that split into the folder."
     if dataset is None:
-        return "Give a source that has some, or ask for another split."
+        return "Use a source that has some, or another split."
     if is_benchmark is False or (is_benchmark is None and dataset in BY_HASH):
         start = "Its" if is_benchmark is False else "With is_benchmark=False, the default here, its"
         return (
-            f"{start} rows are divided by a hash, and a split of few rows may be empty: add rows, or ask for a split "
+            f"{start} rows are split by a hash, so a split of few rows may be empty: add rows, or use a split "
             "that has some."
         )
-    return "A benchmark is all 'test': evaluate on split='test', or give is_benchmark=False, which divides it."
+    return "All of a benchmark is 'test': use split='test', or is_benchmark=False to split it."
 
 
 SourceT = TypeVar("SourceT")
@@ -88,10 +88,10 @@ _lock = threading.Lock()
 
 
 def shared(kind: str, folder: str | Path, load: Callable[[], SourceT], *options: Hashable) -> SourceT:
-    """Returns the source of a kind and a folder that somebody in this process holds already, or a newly loaded one.
+    """Returns the source for a kind and folder, loading it unless this process already has it.
 
-    Sources never change, so they can be shared. Nothing is kept once nobody holds it, and a folder whose tables were
-    written anew is read anew. `options` are what else the source depends on.
+    Sources are immutable and can be shared. They are dropped when unused, and a folder is reloaded when its
+    tables change. `options` are all other values that the source depends on.
     """
     key = (kind, str(folder), options, tuple(_tables(Path(os.path.expanduser(folder)))))
     with _lock:
@@ -103,7 +103,7 @@ def shared(kind: str, folder: str | Path, load: Callable[[], SourceT], *options:
 
 
 def _tables(folder: Path) -> Iterator[tuple[str, int, int]]:
-    """Yields name, size and time of change of every table in a folder and its own folders."""
+    """Yields name, size, and modification time of every table in a folder and its direct subfolders."""
     for pattern in ("*", "*/*"):
         for path in sorted(folder.resolve().glob(pattern)):
             if path.suffix.lower() in _TABLES and path.is_file():
@@ -115,18 +115,18 @@ _MAX_NAMED = 3
 
 
 def unshown_items(world: Any, seeds: Iterable[int]) -> dict[int, str]:
-    """Returns what is wrong with items whose picture or document is missing or broken; nothing of most.
+    """Returns the errors of listed items whose image or document is missing or broken.
 
-    In the place of such an item a world shows the next one, which an evaluation would count twice. Each picture is
-    decoded for this, as it is when it is shown.
+    A world would show the next item instead, which an evaluation would count twice. This decodes every image,
+    as showing it would.
 
     Args:
-        world: A world without its wrappers. Of one whose split is not that of a data set's listed items, nothing is
-            looked at.
-        seeds: Reset seeds, of which each gives the item of its place in the split.
+        world: A world without its wrappers. Nothing is checked unless its split consists of a dataset's
+            listed items.
+        seeds: Reset seeds; each gives the item at its index in the split.
 
     Returns:
-        What is wrong by seed, with file and row; empty where all can be shown.
+        Errors by seed, with file and row; empty if all items can be shown.
     """
     count = world.num_levels
     source: Any = getattr(world.dynamics, "source", None)
@@ -143,17 +143,17 @@ def unshown_items(world: Any, seeds: Iterable[int]) -> dict[int, str]:
 
 
 def told_left_out(which: str, faults: Iterable[str]) -> str:
-    """Returns the line that counts items that are left out, and names the first of them.
+    """Returns a line with the number of omitted items and the first few reasons.
 
     Args:
-        which: Whose items they are.
-        faults: What is wrong with each of at least one.
+        which: Description of the items.
+        faults: At least one error, one per item.
     """
-    told = [f"{fault.rstrip('.')}." for fault in faults]
-    return f"{which}: left out: {len(told)}, which cannot be shown. {named_first(told)}"
+    reasons = [f"{fault.rstrip('.')}." for fault in faults]
+    return f"{which}: omitted {len(reasons)} that cannot be shown. {named_first(reasons)}"
 
 
 def named_first(messages: Sequence[str]) -> str:
-    """Returns the first few of some messages, and how many there are more."""
+    """Joins the first few messages, and the number of others."""
     more = f" And {len(messages) - _MAX_NAMED} more." if len(messages) > _MAX_NAMED else ""
     return f"{' '.join(messages[:_MAX_NAMED])}{more}"

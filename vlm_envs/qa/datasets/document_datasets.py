@@ -1,6 +1,6 @@
 """Datasets of questions about documents: MMLongBench-Doc, MP-DocVQA, and a folder of the user's PDF files.
 
-The layout that each expects is described at its entry.
+The expected layout of each is described at its entry.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from vlm_envs.tools.pictures import Picture, within_long_side
 from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind, quoted
 
 MAX_LITERAL_CHARS = 20_000
-"""Longest text that is read as a Python literal."""
+"""Maximum length of a text that is parsed as a Python literal."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,13 +37,13 @@ class DocumentRow(AnsweredRow):
     """One question about a document.
 
     Attributes:
-        document: What it is about.
-        pages: Pages that hold the answer, from 1; none where nobody annotated them, or nothing is there.
-        has_exact_pages: Whether a page that the document does not have is the row's fault; otherwise it is left out,
-            as in published data that nobody can correct.
+        document: The document.
+        pages: Pages that contain the answer, from 1; empty if there are none, or if they are not annotated.
+        has_exact_pages: Whether a page that the document does not have makes the row broken. Otherwise it is
+            ignored, as in published data that users cannot correct.
 
     Raises:
-        ConfigError: If the key is none that an id can hold.
+        ConfigError: If the key cannot be part of an id.
     """
 
     document: Document
@@ -51,12 +51,12 @@ class DocumentRow(AnsweredRow):
     has_exact_pages: bool = True
 
     def __post_init__(self) -> None:
-        """Refuses keys that would not stand on one line of their own."""
+        """Rejects keys that are not valid in an id."""
         if not re.fullmatch(r"[\w.-]{1,80}", self.key):
             Row({}, self.where).broken("an id of letters, digits and _ . -", self.key)
 
     def sample(self, sample_id: str) -> Sample:
-        """Returns the row as a sample; its document is opened."""
+        """Returns the row as a sample, after opening its document."""
         try:
             num_pages, digest = self.document.num_pages, self.document.digest
         except ToolError as error:
@@ -76,7 +76,7 @@ class DocumentRow(AnsweredRow):
 
 
 def document_name(row: Row, name: str) -> str:
-    """Returns a field that names a file inside the folder, in letters that may stand in a prompt."""
+    """Returns a field that names a file inside the folder, with characters that are safe in a prompt."""
     value = row.text(name)
     if not is_file_name(value):
         row.broken(f"as {name!r} a file inside the folder, without '..' or any of \\ : < >", value)
@@ -89,7 +89,7 @@ def is_file_name(name: str) -> bool:
 
 
 def literal(row: Row, name: str) -> Any:
-    """Returns the value of a field that is a Python literal in a text, such as `"[5, 7]"`; nothing is carried out."""
+    """Returns the value of a Python literal in a text field, such as `"[5, 7]"`, without executing code."""
     value = row.text(name)
     try:
         if len(value) > MAX_LITERAL_CHARS:
@@ -131,10 +131,10 @@ class PdfFile:
 
     @property
     def num_pages(self) -> int:
-        """How many pages.
+        """Number of pages.
 
         Raises:
-            ToolError: If the file is missing, broken, encrypted or too large.
+            ToolError: If the file is missing, broken, encrypted, or too large.
         """
         return self._document.num_pages
 
@@ -143,18 +143,18 @@ class PdfFile:
         return self._document.page_text(number)
 
     def page_picture(self, number: int, long_side_px: int = PAGE_LONG_SIDE_PX) -> Picture:
-        """Returns a page, from 1."""
+        """Renders a page, from 1."""
         return self._document.page_picture(number, long_side_px)
 
 
 @dataclass(frozen=True, slots=True)
 class PageFiles:
-    """A document of page pictures, and of texts from OCR where there are any.
+    """A document of page images, with optional OCR texts.
 
     Attributes:
-        folder: The folder that holds `images/<page>.jpg` (or .png, .jpeg) and, if there is OCR, `ocr/<page>.json`:
-            what Amazon Textract returned, whose `LINE` entries have a `Text`.
-        name: What tools call it.
+        folder: Folder with `images/<page>.jpg` (or .png, .jpeg) and optionally `ocr/<page>.json`: the output
+            of Amazon Textract, whose `LINE` entries have a `Text`.
+        name: Its name in tools.
         pages: Names of the pages, in order.
     """
 
@@ -167,26 +167,26 @@ class PageFiles:
         """Hash of the files of its pages.
 
         Raises:
-            ToolError: If a page's picture is missing or too large.
+            ToolError: If a page's image is missing or too large.
         """
         return _pages_digest(self)
 
     @property
     def num_pages(self) -> int:
-        """How many pages."""
+        """Number of pages."""
         return len(self.pages)
 
     def page_text(self, number: int) -> str:
-        """Returns a page's lines as OCR read them; empty without OCR.
+        """Returns a page's lines according to OCR; empty without OCR.
 
         Raises:
-            ToolError: `PAGE_OUT_OF_RANGE`; `UNREADABLE_FILE` if the OCR file is none.
+            ToolError: `PAGE_OUT_OF_RANGE`; `UNREADABLE_FILE` if the OCR file is not valid.
         """
         check_page_number(self, number)
         return _ocr_text(self.folder, self.pages[number - 1])
 
     def page_picture(self, number: int, long_side_px: int = PAGE_LONG_SIDE_PX) -> Picture:
-        """Returns a page, scaled down if it is larger.
+        """Returns a page, scaled down if it is larger than `long_side_px`.
 
         Raises:
             ToolError: `PAGE_OUT_OF_RANGE`, or as `FileRoot.picture`.
@@ -205,16 +205,16 @@ def _pages_digest(document: PageFiles) -> str:
 
 
 def _page_bytes(folder: str, page: str) -> bytes:
-    """Returns the file of a page, whichever of the endings it has."""
+    """Returns the file of a page, with any of the supported extensions."""
     root = FileRoot(folder, follows_links=True)
     return root.read(page_file(root, page))
 
 
 def page_file(root: FileRoot, page: str) -> str:
-    """Returns the name of a page's picture, whichever of the endings it has.
+    """Returns the name of a page's image file, with any of the supported extensions.
 
     Raises:
-        ToolError: If there is none, or it cannot be opened.
+        ToolError: If there is no such file, or it cannot be opened.
     """
     for ending in _PAGE_ENDINGS:
         name = f"images/{page}{ending}"
@@ -251,14 +251,14 @@ def _ocr_text(folder: str, page: str) -> str:
 _MMLONGBENCH_FILE, _MMLONGBENCH_FOLDER = "samples.json", "documents"
 _MMLONGBENCH_FORMATS = ("Int", "Float", "Str", "List", "None")
 _MMLONGBENCH_TOLERANCE = 0.01
-"""How far a float may be off."""
+"""Relative tolerance of a float."""
 _NO_ITEMS = ("[]", "empty list", "an empty list", "none")
-"""What says that a list has no items."""
+"""Answers that mean an empty list."""
 
 
 def _mmlongbench_row(copy: Copy, row: Row) -> DocumentRow:
     name, pages = document_name(row, "doc_id"), literal(row, "evidence_pages")
-    if isinstance(pages, list):  # Page 0, which three published rows name, is none
+    if isinstance(pages, list):  # three published rows name page 0, which does not exist
         pages = [page for page in pages if type(page) is not int or page != 0]
     return DocumentRow(
         key=str(row.number + 1),
@@ -273,10 +273,10 @@ def _mmlongbench_row(copy: Copy, row: Row) -> DocumentRow:
 
 
 def _mmlongbench_key(row: Row) -> AnswerKey:
-    """Returns the key that the format of the answer asks for."""
+    """Returns the key for the answer format of a row."""
     question, answer_format, given = row.text("question"), row.text("answer_format"), row.fields.get("answer")
     row.one_of("answer_format", _MMLONGBENCH_FORMATS)
-    is_number = isinstance(given, int | float) and not isinstance(given, bool)  # may stand without quotation marks
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)  # may lack quotation marks
     if answer_format == "List":
         items = given if isinstance(given, list) or is_number else literal(row, "answer")
         if isinstance(items, int | float) and not isinstance(items, bool):
@@ -299,13 +299,13 @@ def _mmlongbench_key(row: Row) -> AnswerKey:
 
 
 def _as_percentage(answer: str, number: float) -> tuple[str, str]:
-    """Returns a number as it is written, and the percentage or fraction that is the same."""
+    """Returns a number as written, and the equivalent percentage or fraction."""
     is_fraction = abs(number) <= 1 and "%" not in answer
     return answer, f"{100 * number:.10g}%" if is_fraction else f"{number / 100:.10g}"
 
 
 def _mmlongbench_category(row: Row) -> str:
-    """Returns where the evidence is, such as `chart`; several sources are one category."""
+    """Returns the kind of evidence, such as `chart`; several kinds are one category."""
     if row.fields.get("answer_format") == "None":
         return "unanswerable"
     sources = literal(row, "evidence_sources") if row.fields.get("evidence_sources") else []
@@ -322,29 +322,29 @@ MMLONGBENCH_DOC = Dataset(
     rows=rows_by(_mmlongbench_row),
     is_benchmark=True,
 )
-"""MMLongBench-Doc: questions about long PDF files, one in five without an answer.
+"""MMLongBench-Doc: questions about long PDF files, 20% without an answer.
 
-The layout is that of the `data` folder of its repository: `samples.json`, a list of `doc_id` (a file name), `question`,
-`answer`, `answer_format` and `evidence_pages` (a Python literal in a text), `evidence_sources` (the same), and the PDF
-files in `documents/`; `doc_type` is ignored. It is a benchmark, so all of it is `test`; told that it is none, it is
-divided by a hash of the document's name. All 1,082 published rows were read here, their PDF files were not at hand.
-Among them are a list without items as the right answer, lists of one item without brackets, and evidence on page 0:
-pages that a document does not have are left out.
+The layout is that of the `data` folder in its repository: `samples.json`, a list of `doc_id` (a file name),
+`question`, `answer`, `answer_format` and `evidence_pages` (a Python literal in a text), `evidence_sources`
+(the same), and the PDF files in `documents/`; `doc_type` is ignored. It is a benchmark, so all of it is
+`test`; with `is_benchmark=False` it is split by a hash of the document's name. Tested with all 1,082
+published rows, but without their PDF files. The rows include an empty list as the right answer, one-item
+lists without brackets, and evidence on page 0; pages that a document does not have are ignored.
 
-Answers are compared by the rules of the benchmark's `eval/eval_score.py` for each format: whole numbers must be equal;
-floats may be 1 % off, and a percentage and its fraction are one number; texts are compared by ANLS, except that pages,
-dates in digits (`2024-05-06`), times with a.m. or p.m., URLs, `.py` and `.ipynb` files, telephone numbers, and email
-addresses must be equal; lists are sorted and compared item by item, lists of numbers exactly. As in the benchmark,
-dates in words ("May 6, 2024") and other files are compared by ANLS. Deviations: no model shortens answers first, so
-numbers may be written in words and with a unit, a list without brackets is cut at commas, and any sentence that says
-so is right where there is no answer; a float has no second reading that rounds to two decimals; text in brackets
-counts.
+Answers are compared by the rules in the benchmark's `eval/eval_score.py` for each format: integers must be
+equal; floats have a tolerance of 1%, and a percentage equals its fraction; texts are compared by ANLS, except
+that pages, dates in digits (`2024-05-06`), times with a.m. or p.m., URLs, `.py` and `.ipynb` files, telephone
+numbers, and email addresses must be equal; lists are sorted and compared item by item, lists of numbers
+exactly. As in the benchmark, dates in words ("May 6, 2024") and other files are compared by ANLS. Deviations:
+no model shortens answers first, so numbers may be written in words and with a unit, a list without brackets
+is split at commas, and any sentence that denies an answer is right if there is none; floats are not
+additionally compared after rounding to two decimals; text in brackets counts.
 """
 
 
 _MP_DOCVQA_FILES = tuple(f"{split}.json" for split in SPLITS)
 _MP_DOCVQA_QUESTIONS = "question_answers"
-"""Folder of the download that holds the files of questions."""
+"""Folder in the download that contains the question files."""
 
 
 def _mp_docvqa_files(root: FileRoot) -> list[str]:
@@ -361,7 +361,7 @@ def _mp_docvqa_row(copy: Copy, row: Row) -> DocumentRow | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PagesRow(DocumentRow):
-    """One question about a window of pages."""
+    """One question about a range of pages."""
 
     document: PageFiles
 
@@ -371,11 +371,11 @@ def answered_row(row: Row, folder: str, split: str) -> PagesRow:
 
     Args:
         row: The row.
-        folder: The folder of the download, with the pages' pictures in `images`.
-        split: Whose it is.
+        folder: The folder of the download, with the page images in `images`.
+        split: Split of the row.
 
     Raises:
-        BrokenRowError: If it is not what the data set's rows are.
+        BrokenRowError: If it does not have the dataset's layout.
     """
     number = row.fields.get("questionId")
     if isinstance(number, bool) or not isinstance(number, int | str):
@@ -401,13 +401,14 @@ MP_DOCVQA = Dataset(
     files=_mp_docvqa_files,
     rows=rows_by(_mp_docvqa_row, under="data"),
 )
-"""MP-DocVQA: questions about windows of up to 20 pages of scanned documents, as page pictures.
+"""MP-DocVQA: questions about ranges of up to 20 pages of scanned documents, as page images.
 
-Not run on the original data here; the layout is that of its download: `train.json` and `val.json` (one of them may be
-missing), in the folder or in its folder `question_answers`, each an object whose `data` is a list of `questionId`,
-`question`, `doc_id`, `page_ids`, `answers`, `answer_page_idx`; pictures `images/<page id>.jpg`. `test.json` is read if
-its rows have answers; the published ones have none and are left out. Text is searched if there is OCR
-(`ocr/<page id>.json`, Textract). Splits are the data set's own. Answers are compared by ANLS.
+Not tested on the original data. The layout is that of its download: `train.json` and `val.json` (one of them
+may be missing), in the folder or in its subfolder `question_answers`, each an object whose `data` is a list
+of `questionId`, `question`, `doc_id`, `page_ids`, `answers`, `answer_page_idx`; images `images/<page
+id>.jpg`. `test.json` is read if its rows have answers; the published ones have none and are omitted. Text is
+searched if there is OCR (`ocr/<page id>.json`, Textract). The files define the splits. Answers are compared
+by ANLS.
 """
 
 
@@ -430,7 +431,7 @@ def _pdf_row(copy: Copy, row: Row) -> DocumentRow:
 
 
 PDF_FOLDER = Dataset(
-    expected=f"a folder of PDF files with {' or '.join(_PDF_FILES)}, a question a row",
+    expected=f"a folder of PDF files with {' or '.join(_PDF_FILES)}, one question per row",
     files=lambda root: root.existing(_PDF_FILES)[:1],
     rows=rows_by(
         _pdf_row,
@@ -441,13 +442,14 @@ PDF_FOLDER = Dataset(
 )
 """Any folder of PDF files with a file of questions.
 
-The folder holds the PDF files and `questions.jsonl` (one object per line) or `questions.json` (a list of objects) with
-the keys `document` (a file name), `question`, `answer` (a text, a number, or a list of accepted ones), and, if wanted,
-`pages` (those that hold the answer, from 1), `kind` (`anls` if left out, `exact`, `number` or `semantic`), `category`
-and `split`. Other columns are not read and are reported once; a misspelled one breaks its row.
+The folder contains the PDF files and `questions.jsonl` (one object per line) or `questions.json` (a list of
+objects) with the keys `document` (a file name), `question`, `answer` (a text, a number, or a list of accepted
+ones), and, optionally, `pages` (those that contain the answer, from 1), `kind` (`anls` by default, `exact`,
+`number` or `semantic`), `category` and `split`. Other columns are ignored and reported once; a misspelled one
+breaks its row.
 
-Questions that name no split are divided by a hash of the document's name; told that they are a benchmark, they are all
-`test`.
+Questions without a split are split by a hash of the document's name, or are all `test` with
+`is_benchmark=True`.
 """
 
 
@@ -458,4 +460,4 @@ DOCUMENT_DATASETS: Mapping[str, Dataset] = {
 }
 
 document_source = functools.partial(opened, DOCUMENT_DATASETS)
-"""Returns the questions of a user's copy of one of them; see `vlm_envs.qa.datasets.dataset_source.opened`."""
+"""Returns the questions of a local copy of one of them; see `vlm_envs.qa.datasets.dataset_source.opened`."""

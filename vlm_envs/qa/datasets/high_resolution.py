@@ -33,7 +33,7 @@ _NEEDED = ("index", "question", "answer", "category", *_LETTERS, "image")
 
 
 def _hrbench_rows(copy: Copy) -> Rows:
-    """Yields the rows of all tables together, and what is wrong with a table from some row on."""
+    """Yields the rows of all tables, and an error if a table cannot be read to its end."""
     for name in copy.files:
         try:
             if name.endswith(".parquet"):
@@ -48,14 +48,14 @@ def _hrbench_rows(copy: Copy) -> Rows:
 
 
 def _hrbench_files(root: FileRoot) -> list[str]:
-    """Returns the tables, each once: the same rows are published in two formats."""
+    """Returns the tables without duplicates, since the same rows are published in two formats."""
     tables = root.names(".tsv")
     stems = {name.removesuffix(".tsv") for name in tables}
     return [*tables, *(name for name in root.names(".parquet") if name.removesuffix(".parquet") not in stems)]
 
 
 def _hrbench_records(root: FileRoot, name: str) -> Iterator[Row | BrokenRowError]:
-    """Yields the rows of a table, each with its image as a part of the file: the last column."""
+    """Yields the rows of a table, each with its image, the last column, as a part of the file."""
     lines = _hrbench_lines(root, name)
     for head, _, record in lines:
         columns = _hrbench_cells(head, record.removeprefix(codecs.BOM_UTF8))
@@ -70,15 +70,15 @@ def _hrbench_records(root: FileRoot, name: str) -> Iterator[Row | BrokenRowError
 
 
 def _hrbench_lines(root: FileRoot, name: str) -> Iterator[tuple[Row, int, bytes]]:
-    """Yields an empty row, first byte and text of each line of a table; quoted fields may hold line breaks."""
+    """Yields an empty row, first byte, and text of each record of a table; quoted fields may contain line breaks."""
     with root.opened(name) as file:
         number, start, pending = 0, 0, b""
         for line in file:
             pending += line
             if len(pending) > MAX_FILE_BYTES:
                 raise BrokenRowError(
-                    f"{name}, row {number}: expected at most {MAX_FILE_BYTES} bytes. Check its quotes; no row "
-                    "behind it is read."
+                    f"{name}, row {number}: expected at most {MAX_FILE_BYTES} bytes. Check its quotes; the rows "
+                    "after it are not read."
                 )
             if pending.count(b'"') % 2 == 0:
                 if pending.strip():
@@ -109,7 +109,7 @@ def _hrbench_record(root: FileRoot, row: Row, columns: list[str], start: int, re
 
 def _check_columns(row: Row, columns: Sequence[str]) -> None:
     if missing := [column for column in _NEEDED if column not in columns]:
-        row.broken(f"the columns {', '.join(_NEEDED)}", f"none called {', '.join(missing)}")
+        row.broken(f"the columns {', '.join(_NEEDED)}", f"a table without {', '.join(missing)}")
 
 
 def _hrbench_row(copy: Copy, row: Row) -> PictureRow:
@@ -141,17 +141,18 @@ HRBENCH = Dataset(
     rows=_hrbench_rows,
     is_benchmark=True,
 )
-"""HR-Bench: questions about images of 4,096 or 7,680 pixels, each four times with its options turned on by one.
+"""HR-Bench: questions about images of 4,096 or 7,680 pixels, each in four rotations of its options.
 
-Layout: tables such as `hr_bench_4k.tsv`, tab-separated with a line of names: `index`, `question`, `answer` (a letter),
-`category` (`single` or `cross`), `A` to `D`, `cycle_category`, `image` (base64). A field that holds tabs, quotes or
-line breaks is quoted as in CSV. The same rows are published as `hr_bench_4k.parquet`, with the same columns and the
-images as base64 text, too; such a table is read where there is no `.tsv` of its name, and needs pyarrow. All of it is
-one evaluation set, so it is all `test`; with `is_benchmark=False` it is divided by a hash of the base64 text, and the
-four turns of a question stay together. Tables have gigabytes: they are read once from end to end, and images when they
-are shown, in parquet after those before them in their row group, which takes longer.
+Layout: tables such as `hr_bench_4k.tsv`, tab-separated with a header: `index`, `question`, `answer` (a
+letter), `category` (`single` or `cross`), `A` to `D`, `cycle_category`, `image` (base64). A field with tabs,
+quotes, or line breaks is quoted as in CSV. The same rows are published as `hr_bench_4k.parquet`, with the
+same columns and images as base64 text; such a table is read if there is no `.tsv` with its name, and needs
+pyarrow. The whole dataset is an evaluation set, so all of it is `test`; with `is_benchmark=False` it is split
+by a hash of the base64 text, and the four rotations of a question stay together. Tables are gigabytes large:
+they are read once from end to end. Images are read on demand, which takes longer in parquet because the
+preceding images of the row group are read as well.
 
-Not run on the original data here. The parquet's columns are those that public readers of it use.
+Not tested on the original data. The parquet columns are those that public readers use.
 """
 
 
@@ -165,14 +166,14 @@ def _vstar_files(root: FileRoot) -> list[str]:
 
 
 def _vstar_rows(copy: Copy) -> Rows:
-    """Yields the rows, each of which is a file."""
+    """Yields the rows, one per file."""
     return read_rows((Row({}, name, key=name.removesuffix(".json")) for name in copy.files), partial(_vstar_row, copy))
 
 
 def _vstar_row(copy: Copy, file: Row) -> PictureRow:
     found = next((file.key + ending for ending in _VSTAR_ENDINGS if copy.has(file.key + ending)), None)
     if found is None:
-        file.broken(f"an image {file.key}.jpg beside it", "none")
+        file.broken(f"an image {file.key}.jpg next to it", "none")
     stored = copy.image(found)
     try:
         split = copy.whole_split or copy.split_by(stored.read().hex())
@@ -195,13 +196,13 @@ def _vstar_row(copy: Copy, file: Row) -> PictureRow:
         ),
         category=file.key.split("/")[0],
         images=(stored,),
-        boxes=tuple((name, row.box(place, corners=False)) for name, place in zip(names, places, strict=True)),
+        boxes=tuple((name, row.box(column, corners=False)) for name, column in zip(names, places, strict=True)),
         facts=options[0],
     )
 
 
 def _vstar_order(key: str, count: int) -> Sequence[int]:
-    """Returns an order of things that depends on a key alone."""
+    """Returns a permutation that depends only on a key."""
     seed = int.from_bytes(hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
     return [int(index) for index in np.random.default_rng(seed).permutation(count)]
 
@@ -215,11 +216,11 @@ VSTAR = Dataset(
 )
 """V*Bench: small things in large photographs, with their boxes.
 
-Layout: a folder for each kind of question, `direct_attributes` and `relative_position`; in each, for every image such
-as `sa_4690.jpg`, a file `sa_4690.json` with `question`, `options` (the first is the right one), `target_object` (names)
-and `bbox` (x, y, width, height for each name). All of it is one evaluation set, so it is all `test`; told that it is no
-benchmark, it is divided by a hash of the image's bytes. The options are shuffled, for each question in its own fixed
-order.
+Layout: a folder for each kind of question, `direct_attributes` and `relative_position`; in each, for every
+image such as `sa_4690.jpg`, a file `sa_4690.json` with `question`, `options` (the first is the right one),
+`target_object` (names) and `bbox` (x, y, width, height for each name). The whole dataset is an evaluation
+set, so all of it is `test`; with `is_benchmark=False` it is split by a hash of the image's bytes. The options
+of each question are shuffled in a fixed order.
 
-Not run on the original data here.
+Not tested on the original data.
 """

@@ -1,6 +1,6 @@
 """Datasets of questions about images, and the registry of all image and video datasets.
 
-The layout that each expects is described at its entry.
+The expected layout of each is described at its entry.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _GQA_GRAPHS = ("train_sceneGraphs.json", "val_sceneGraphs.json")
 
 
 def _gqa_files(root: FileRoot) -> list[str]:
-    """Returns the files of questions: of each split the balanced one, or all there are."""
+    """Returns the question files: the balanced one of each split, or all if there is none."""
     files: list[str] = []
     for start in _GQA_SPLITS:
         names = [name for name in root.names(_GQA_QUESTIONS) if name.startswith(start)]
@@ -82,7 +82,7 @@ def _gqa_row(copy: Copy, graphs: Mapping[str, Any], split: str, asked: Row) -> P
 
 
 def _gqa_boxes(row: Row, graph: object) -> tuple[LabelledBox, ...]:
-    """Returns the things that a question's, its answer's and its full answer's words stand for, each once."""
+    """Returns the things that words of the question, answer, and full answer refer to, without duplicates."""
     things = row.item(row.item(graph).fields.get("objects"), "scene graph").fields
     annotations = row.fields.get("annotations")
     named: dict[str, None] = {}
@@ -102,21 +102,21 @@ GQA = Dataset(
     rows=_gqa_rows,
     has_boxes=True,
 )
-"""GQA: questions made from scene graphs, with the boxes of what they are about.
+"""GQA: questions made from scene graphs, with boxes of the things in question.
 
 Layout: files such as `train_balanced_questions.json`, `val_balanced_questions.json` and
-`testdev_balanced_questions.json`, each an object from a question's number to its fields: `imageId`, `question`,
-`answer`, `fullAnswer`, `types` (with `structural`) and `annotations` (from words to numbers of things);
-`train_sceneGraphs.json` and `val_sceneGraphs.json`, each an object from an image's number to its `objects` with `name`,
-`x`, `y`, `w`, `h`; a folder `images` with `<imageId>.jpg`. Scene graphs may be missing, then there is no evidence. A
-file's name tells its split: train, val, or test for `testdev`; files without answers are left out. The download holds
-each split twice, balanced and whole (`val_all_questions.json`); where the balanced file is there, it is the split,
-since scores are given on it and the other holds its questions again.
+`testdev_balanced_questions.json`, each an object from a question's number to its fields: `imageId`,
+`question`, `answer`, `fullAnswer`, `types` (with `structural`) and `annotations` (from words to numbers of
+things); `train_sceneGraphs.json` and `val_sceneGraphs.json`, each an object from an image's number to its
+`objects` with `name`, `x`, `y`, `w`, `h`; a folder `images` with `<imageId>.jpg`. Without scene graphs there
+is no evidence. The file name determines the split: train, val, or test for `testdev`; files without answers
+are omitted. The download contains each split twice, balanced and complete (`val_all_questions.json`). The
+balanced file is used if it exists, because scores are reported on it and the other one repeats its questions.
 
-Its near million balanced training questions take about a minute and five gigabytes of memory, by a run on a tenth as
-many made up ones.
+Loading its nearly one million balanced training questions takes about a minute and five gigabytes of memory,
+extrapolated from a tenth as many synthetic ones.
 
-Not run on the original data here.
+Not tested on the original data.
 """
 
 
@@ -145,12 +145,13 @@ VSR = Dataset(
     files=lambda root: root.existing(_VSR_FILES),
     rows=rows_by(_vsr_row),
 )
-"""VSR: is a statement about where things are in a photograph true?
+"""VSR: is a statement about spatial relations in a photograph true?
 
-Layout: `train.jsonl`, `dev.jsonl` and `test.jsonl`, each line with `image` (a file name), `caption`, `label` (0 or 1)
-and `relation`; the images in a folder `images` beside them, or in one of COCO's inside it. The files are the splits.
+Layout: `train.jsonl`, `dev.jsonl` and `test.jsonl`, each line with `image` (a file name), `caption`, `label`
+(0 or 1) and `relation`; the images in an adjacent folder `images`, or in one of COCO's folders inside it. The
+files define the splits.
 
-All published statements of both its divisions, random and zero-shot, were read here; the images were not at hand.
+Tested with all published statements of both variants, random and zero-shot, but without the images.
 """
 
 
@@ -175,7 +176,7 @@ def _treevgr_row(copy: Copy, row: Row) -> PictureRow:
 
 
 def _treevgr_answer(row: Row, question: str) -> AnswerKey:
-    """Returns the key of a choice where there are options or the answer is a letter, else one for a judge."""
+    """Returns the key of a choice if there are options or the answer is a letter, else one for a judge."""
     options, value = row.option_texts(), row.fields.get("answer")
     answer = plain_text(value) if options and isinstance(value, int | float) else row.text("answer")
     if options:
@@ -199,19 +200,20 @@ TREEVGR = Dataset(
     is_benchmark=False,
     has_boxes=True,
 )
-"""TreeVGR-RL: questions of V*'s training set and of VisDrone with the boxes of what they are about (iVGR, table 11).
+"""TreeVGR-RL: questions of V*'s training set and of VisDrone, with boxes of the things in question (iVGR, table 11).
 
-Layout, as users of the set describe it: one table `vstar30k_visdrone6k_x1y1x2y2.parquet` with the columns `problem`
-(the question after a mark `<image>`; options may be lettered lines at its end), `answer` (a letter for VisDrone, words
-for V*), `images` (one path each) and `target_instances` (each with `name` and `bbox`: x1, y1, x2, y2 in pixels); the
-images at those paths below the table's folder. Tables of the same columns as JSON lines are read too, and those with a
-column `options`, a list of texts or numbers, where the answer is a letter or one of them. Rows with videos or sound are
-broken. Splits are by a hash of the image's path, so the questions of an image stay together.
+Layout, as users of the dataset describe it: one table `vstar30k_visdrone6k_x1y1x2y2.parquet` with the columns
+`problem` (the question after a mark `<image>`; options may be lettered lines at its end), `answer` (a letter
+for VisDrone, words for V*), `images` (one path each) and `target_instances` (each with `name` and `bbox`: x1,
+y1, x2, y2 in pixels); the images at those paths below the table's folder. Tables with the same columns as
+JSON lines are also read, and those with a column `options`, a list of texts or numbers, where the answer is a
+letter or one of them. Rows with videos or audio are broken. Splits are decided by a hash of the image's path,
+so the questions of an image stay together.
 
-Answers in words are to be compared by a judge; by rule alone only the same words are right. Reading parquet needs
-pyarrow, the extra `parquet`.
+Answers in words need a judge; without one, only the same words are right. Reading parquet needs pyarrow, the
+extra `parquet`.
 
-Not run on the original data here.
+Not tested on the original data.
 """
 
 
@@ -220,7 +222,7 @@ _TALLYQA_CATEGORIES = {True: "count_simple", False: "count_complex"}
 
 def _tallyqa_row(copy: Copy, row: Row) -> PictureRow:
     question, image, simple = row.text("question"), row.text("image"), row.fields.get("issimple")
-    # What the hash calls test is for training, since there is a test file
+    # There is a test file, so rows that the hash assigns to test are used for training
     train_or_val = "val" if content_split(image) == "val" else "train"
     return PictureRow(
         key=row.key,
@@ -237,14 +239,14 @@ TALLYQA = Dataset(
     files=lambda root: root.existing(("train.json", "test.json")),
     rows=rows_by(_tallyqa_row),
 )
-"""TallyQA: how many are there? Simple questions, and complex ones that need relations or attributes.
+"""TallyQA: counting questions, simple ones and complex ones that involve relations or attributes.
 
-Layout: `train.json` and `test.json`, each a list of objects with `image` (a path such as `train2014/COCO_….jpg` or
-`VG_100K/….jpg`), `question`, `answer` (a whole number) and, in the test file, `issimple`; the images' folders beside
-them or in a folder `images`. The test file is the test split; rows of the other are val where a hash of the image's
-name says so, one in ten, so that the questions of an image stay together.
+Layout: `train.json` and `test.json`, each a list of objects with `image` (a path such as
+`train2014/COCO_….jpg` or `VG_100K/….jpg`), `question`, `answer` (an integer) and, in the test file,
+`issimple`; the images' folders next to them or in a folder `images`. The test file is the test split. A hash
+of the image's name selects 10% of the other rows for val, so that the questions of an image stay together.
 
-Not run on the original data here.
+Not tested on the original data.
 """
 
 
@@ -265,7 +267,7 @@ def _pixmo_files(root: FileRoot) -> list[str]:
 
 
 def _pixmo_split(name: str) -> str:
-    """Returns what the name of a file begins with, such as `validation`."""
+    """Returns the prefix of a file name, such as `validation`."""
     return PurePosixPath(name).name.split("-")[0].split(".")[0]
 
 
@@ -302,7 +304,7 @@ def _pixmo_points(row: Row, label: str) -> tuple[LabelledPoint, ...]:
         points = {axis: [point.get(axis) for point in points] for axis in "xy"}
     columns, rows = (points.get(axis) for axis in "xy") if isinstance(points, dict) else (None, None)
     if not isinstance(columns, list) or not isinstance(rows, list) or len(columns) != len(rows):
-        row.broken("as many x as y in 'points'", given)
+        row.broken("equally many x and y in 'points'", given)
     if not all(map(is_coordinate, [*columns, *rows])):
         row.broken("numbers in 'points'", given)
     return tuple((label, (float(x), float(y))) for x, y in zip(columns, rows, strict=True))
@@ -314,19 +316,20 @@ PIXMO_COUNT = Dataset(
     rows=rows_by(_pixmo_row),
     has_boxes=True,
 )
-"""PixMo-Count: how many things of a kind are there in a photograph from the web, with a point on each?
+"""PixMo-Count: counting things of a kind in photographs from the web, with a point on each.
 
-Layout: tables `train-*.parquet`, `validation-*.parquet` and `test-*.parquet` (or the same columns as `.jsonl`), beside
-the images or in a folder `data`, with the columns `image_url`, `image_sha256`, `count` (a whole number), `label` (what
-is counted, such as `people`, as a plural) and `points` (`x` and `y`, two lists of the same length, in pixels of the
-image; a list of objects with `x` and `y`, as PixMo-Points has it, is read too). The files' names are the splits.
+Layout: tables `train-*.parquet`, `validation-*.parquet` and `test-*.parquet` (or the same columns as
+`.jsonl`), next to the images or in a folder `data`, with the columns `image_url`, `image_sha256`, `count` (an
+integer), `label` (the counted kind as a plural, such as `people`) and `points` (`x` and `y`, two lists of the
+same length, in pixels of the image; a list of objects with `x` and `y`, as in PixMo-Points, is also read).
+The file names define the splits.
 
-Assumed, for the set holds addresses in place of images: whoever downloads them names each `images/<image_sha256>`, with
-the ending of its address, another usual one, or none; or adds a column `image` with its path. Labels do not say a
-singular, so every point has the label as it stands. Hosts encode images anew, so hashes are not compared. Rows without
-an image are left out, as are points outside it.
+The dataset contains URLs in place of images. Downloaded images are expected as `images/<image_sha256>`, with
+the extension of the URL, another common one, or none; or at the path in an additional column `image`. Labels
+have no singular, so every point has the plural label. Hosts re-encode images, so hashes are not compared.
+Rows without an image are omitted, as are points outside it.
 
-Not run on the original data here.
+Not tested on the original data.
 """
 
 
@@ -378,19 +381,19 @@ IMAGE_FOLDER = Dataset(
     ),
     is_benchmark=False,
 )
-"""A folder of images with a table of questions: the layout for data of one's own.
+"""A folder of images with a table of questions: the layout for your own data.
 
-The folder holds the images and `questions.jsonl` (one object per line), `questions.json` (a list of objects),
-`questions.csv` (UTF-8, commas, a header), or `questions.parquet`, with the columns `image` (a file of the folder, or in
-parquet the image itself), `question`, `answer` (a text, a number, or a list of accepted ones), and, where there are
-options, `options` (a list of texts or numbers, in CSV written as JSON) or the columns `A`, `B` and so on. The answer of
-a row with options is a letter, the text of an option, or both.
+The folder contains the images and `questions.jsonl` (one object per line), `questions.json` (a list of
+objects), `questions.csv` (UTF-8, commas, a header), or `questions.parquet`, with the columns `image` (a file
+in the folder, or in parquet the image itself), `question`, `answer` (a text, a number, or a list of accepted
+ones), and, for questions with options, `options` (a list of texts or numbers, in CSV written as JSON) or the
+columns `A`, `B`, and so on. The answer of a row with options is a letter, the text of an option, or both.
 
-`kind` says how other answers are compared: `number` (the default for numbers), `exact` (the default for texts), `anls`,
-`list`, or `semantic`. `category` and `split` are optional, too. Rows without `split` are divided by a hash of the
-image's name or content, so the questions of an image stay together. Other columns are not read and are reported once; a
-row with one that stands for a missing column, such as `choices` for `options`, is broken. For boxes use the columns of
-`treevgr`.
+`kind` selects how other answers are compared: `number` (the default for numbers), `exact` (the default for
+texts), `anls`, `list`, or `semantic`. `category` and `split` are also optional. Rows without `split` are
+split by a hash of the image's name or content, so the questions of an image stay together. Other columns are
+ignored and reported once; a row with a misnamed column, such as `choices` for `options`, is broken. For
+boxes, use the columns of `treevgr`.
 """
 
 
@@ -406,10 +409,10 @@ DATASETS: Mapping[str, Dataset] = {
 }
 
 VIDEO_DATASETS: Mapping[str, Dataset] = {"video_r1": video_r1()}
-"""Every data set of questions about videos, likewise."""
+"""All datasets of questions about videos."""
 
 dataset_source = functools.partial(opened, DATASETS)
-"""Returns the samples of a user's copy of one of them; see `vlm_envs.qa.datasets.dataset_source.opened`."""
+"""Returns the samples of a local copy of one of them; see `vlm_envs.qa.datasets.dataset_source.opened`."""
 
 
 def video_source(
@@ -420,6 +423,6 @@ def video_source(
     train_on_all: bool = False,
     max_frames: int = MAX_FRAMES,
 ) -> DatasetSource:
-    """Returns the same of videos, of each of which at most so many frames are shown."""
+    """Returns the samples of a local copy of a video dataset, with at most `max_frames` frames per video."""
     datasets = {"video_r1": video_r1(max_frames)}
     return opened(datasets, name, folder, is_benchmark=is_benchmark, train_on_all=train_on_all)

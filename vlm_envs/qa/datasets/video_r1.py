@@ -1,22 +1,23 @@
-r"""Video-R1: questions about videos and pictures of many sources, for SFT (165k) and for reinforcement learning (260k).
+r"""Video-R1: questions about videos and images from many sources, for SFT (165k) and reinforcement learning (260k).
 
-Layout: `Video-R1-260k.json`, `Video-R1-COT-165k.json` or parts of them, each a list (or `.jsonl`, an object a line) of
-objects with `problem_id`, `problem`, `data_type` (`video` or `image`), `problem_type` (`multiple choice`, `numerical`,
-`regression`, `OCR` or `free-form`), `options` (such as `A. a cup`; empty where there are none), `solution` (the answer
-within `<answer>` and `</answer>`), `path` (such as `./CLEVRER/train/video_1.mp4`) and `data_source`; the COT file has a
-thought as `process` besides, which is not read. Images lie at their paths.
+Layout: `Video-R1-260k.json`, `Video-R1-COT-165k.json` or parts of them, each a list (or `.jsonl`, one object
+per line) of objects with `problem_id`, `problem`, `data_type` (`video` or `image`), `problem_type` (`multiple
+choice`, `numerical`, `regression`, `OCR` or `free-form`), `options` (such as `A. a cup`; empty if there are
+none), `solution` (the answer within `<answer>` and `</answer>`), `path` (such as
+`./CLEVRER/train/video_1.mp4`) and `data_source`; the COT file also has a thought as `process`, which is
+ignored. Images are at their paths.
 
-Nothing here decodes videos: the frames of one lie in a folder of its path without the ending, two a second, in the
-order of the numbers in their names, decimals or with leading zeros, as `ffmpeg -i video_1.mp4 -vf fps=2
-video_1/%04d.jpg` leaves them. Of more than 32, 32 are shown (`max_frames`), evenly spread over the whole, the first and
-the last among them.
+Videos are not decoded. The frames of a video are expected in a folder with its path but no extension, two per
+second, in the order of the numbers in their names, with decimals or leading zeros, as `ffmpeg -i video_1.mp4
+-vf fps=2 video_1/%04d.jpg` writes them. If there are more than 32 (`max_frames`), 32 evenly spaced ones are
+shown, including the first and the last.
 
-Assumed: two frames a second; a choice's `solution` is a letter; numerical answers must be equal; regression may be
-5 % off, where Video-R1 pays by distance; OCR by its similarity (ANLS), where Video-R1 takes word error rates; free
-answers by a judge. Splits are by a hash of the path, so the questions of a video stay together. Rows without frames or
-an image are left out.
+Assumptions: two frames per second; the `solution` of a choice is a letter; numerical answers must be equal;
+regression has a tolerance of 5%, where Video-R1 rewards by distance; OCR is compared by similarity (ANLS),
+where Video-R1 uses word error rates; free-form answers need a judge. Splits are decided by a hash of the
+path, so the questions of a video stay together. Rows without frames or an image are omitted.
 
-Not run on the original data here.
+Not tested on the original data.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ from vlm_envs.tools.tool_errors import ToolError
 from vlm_envs.validation import require_positive
 
 FRAMES_PER_SECOND = 2
-"""Of the folders of frames."""
+"""Frame rate of the folders of frames."""
 
 MAX_FRAMES = 32
-"""Most frames that are shown of a video unless a world says otherwise (Argos, section 4.2, stage I)."""
+"""Default maximum number of frames shown per video (Argos, section 4.2, stage I)."""
 
 _KINDS: dict[str, AnswerKind] = {
     "multiple choice": "choice",
@@ -65,9 +66,9 @@ class VideoRow(AnsweredRow):
     """One question about a video.
 
     Attributes:
-        folder: Where its frames are, relative to the copy's folder.
+        folder: Folder of its frames, relative to the copy's folder.
         copy: The copy.
-        max_frames: Most frames that are shown.
+        max_frames: Maximum number of frames shown.
     """
 
     folder: str
@@ -75,10 +76,10 @@ class VideoRow(AnsweredRow):
     max_frames: int
 
     def sample(self, sample_id: str) -> Sample:
-        """Returns the row as a sample; the headers of its frames are read."""
+        """Returns the row as a sample, after reading the headers of its frames."""
         row, names = Row({}, self.where), frame_names(self.copy, self.folder)
         if not names:
-            row.broken(f"pictures in {self.folder}", "none")
+            row.broken(f"images in {self.folder}", "none")
         chosen = spread(len(names), self.max_frames)
         try:
             images = tuple(image_ref(self.copy.image(f"{self.folder}/{names[index]}")) for index in chosen)
@@ -96,7 +97,7 @@ class VideoRow(AnsweredRow):
 
 
 def frame_names(copy: Copy, folder: str) -> list[str]:
-    """Returns the names of the images in a folder of a copy, by their numbers; none if no such folder is inside."""
+    """Returns the images in a folder of a copy, ordered by the numbers in their names; empty if there is no folder."""
     if not copy.root.has_folder(folder):
         return []
     names = FileRoot(Path(copy.root.folder, folder)).names()
@@ -104,16 +105,16 @@ def frame_names(copy: Copy, folder: str) -> list[str]:
 
 
 def _by_number(name: str) -> tuple[list[str | Decimal], str]:
-    """Returns a key that orders names by the numbers in them: `x.t2.25.jpg` before `x.t2.5.jpg` before `x.t10.jpg`.
+    """Returns a sort key by the numbers in a name: `x.t2.25.jpg` before `x.t2.5.jpg` before `x.t10.jpg`.
 
-    The dot after the ending of a video is no decimal point: `clip.mp4.9.jpg` comes before `clip.mp4.10.jpg`.
+    The dot after an extension is not a decimal point: `clip.mp4.9.jpg` comes before `clip.mp4.10.jpg`.
     """
     parts = _NUMBER.split(_INNER_EXTENSION.sub(r"\1 ", name.casefold().rpartition(".")[0]))
     return [Decimal(part) if index % 2 else part for index, part in enumerate(parts)], name
 
 
 def spread(number: int, most: int) -> tuple[int, ...]:
-    """Returns at most so many of the numbers from 0, evenly spread, the first and the last among them."""
+    """Returns up to `most` evenly spaced indices of `number` items, including the first and the last."""
     if number <= most:
         return tuple(range(number))
     return tuple(index * (number - 1) // (most - 1) for index in range(most))
@@ -152,7 +153,7 @@ def _answer(row: Row) -> AnswerKey:
 
 
 def _options(row: Row) -> tuple[str, ...]:
-    """Returns the texts of the options, each without its letter; none where they stand in the question alone."""
+    """Returns the texts of the options without their letters; empty if only the question contains them."""
     options = row.fields.get("options") or []
     if not isinstance(options, list):
         row.broken("a list as 'options'", options)
@@ -163,7 +164,7 @@ def _options(row: Row) -> tuple[str, ...]:
 
 
 def video_r1(max_frames: int = MAX_FRAMES) -> Dataset:
-    """Returns how copies are read of whose videos at most so many frames are shown, 2 or more."""
+    """Returns the dataset with at most `max_frames` frames shown per video, 2 or more."""
     return Dataset(
         expected="a folder with Video-R1-260k.json or Video-R1-COT-165k.json, and the images and frames at their paths",
         files=lambda root: [*root.names(".json"), *root.names(".jsonl")],

@@ -1,1 +1,1 @@
-"""What every grid world shares: directions, level text, spatial relations and tile art."""
+"""Shared code of grid worlds: directions, level text, spatial relations, and tile art."""

@@ -1,7 +1,7 @@
-"""Levels of grid worlds: directions, levels drawn as text, spatial relations, and the rules all grids share.
+"""Levels of grid worlds: directions, levels drawn as text, spatial relations, and shared rules.
 
-Level text comes from a person or a file, so every fault is reported with its position and a fix. An agent is asked to
-describe spatial relations and a judge reads them back; both use `RELATION_PHRASES`.
+Level text comes from a person or a file, so every error is reported with its position and a fix. Agents
+describe spatial relations and judges parse the descriptions; both use `RELATION_PHRASES`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Cell = tuple[int, int]
 
 
 class Direction(IntEnum):
-    """One move on the grid; the value is the action number, in the order in which worlds list their actions."""
+    """One move on the grid; its value is the action number, in the order in which worlds list their actions."""
 
     UP = 0
     DOWN = 1
@@ -33,7 +33,7 @@ class Direction(IntEnum):
 
     @property
     def delta(self) -> Cell:
-        """Change of (row, column) caused by one move."""
+        """Change of (row, column) by one move."""
         return _DELTAS[self]
 
     @property
@@ -42,7 +42,7 @@ class Direction(IntEnum):
         return self.name.capitalize()
 
     def from_cell(self, cell: Cell) -> Cell:
-        """Returns the neighbour of `cell` in this direction."""
+        """Returns the neighbor of `cell` in this direction."""
         row_change, column_change = _DELTAS[self]
         return cell[0] + row_change, cell[1] + column_change
 
@@ -51,12 +51,12 @@ _DELTAS: tuple[Cell, ...] = ((-1, 0), (1, 0), (0, -1), (0, 1))
 
 
 def parse_rows(level: str | Sequence[str], symbols: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the rows, at least one, of a rectangular level made only of known symbols.
+    """Parses a rectangular level that uses only known symbols; returns its rows, at least one.
 
-    Blank lines around the level and blanks around a row are dropped; no symbol is a blank.
+    Blank lines around the level and white space around a row are removed.
 
     Raises:
-        LevelError: If the level is empty or ragged, or holds an unknown symbol.
+        LevelError: If the level is empty or ragged, or contains an unknown symbol.
     """
     lines = level.strip().split("\n") if isinstance(level, str) else list(level)
     rows = tuple(line.strip() for line in lines)
@@ -76,15 +76,15 @@ def parse_rows(level: str | Sequence[str], symbols: Mapping[str, str]) -> tuple[
 
 
 def find_symbols(rows: Sequence[str], symbols: str) -> tuple[Cell, ...]:
-    """Returns the cells that hold one of `symbols`, in reading order."""
+    """Returns the cells that contain one of `symbols`, in reading order."""
     return tuple(cell for cell in cells_of(rows) if rows[cell[0]][cell[1]] in symbols)
 
 
 def find_single(rows: Sequence[str], symbols: str, what: str) -> Cell:
-    """Returns the one cell that holds one of `symbols`.
+    """Returns the only cell that contains one of `symbols`.
 
     Raises:
-        LevelError: If there is no such cell or more than one; it says `what` was looked for.
+        LevelError: If there is not exactly one such cell; the message names `what`.
     """
     cells = find_symbols(rows, symbols)
     if len(cells) != 1:
@@ -103,7 +103,7 @@ def _legend(symbols: Mapping[str, str]) -> str:
 
 
 class GridState(Protocol):
-    """A whole level at one moment; states do not change."""
+    """An immutable level at one moment."""
 
     @property
     def player(self) -> Cell:
@@ -128,12 +128,12 @@ def descend(
     cost_to_go: Callable[[StateT], int | None],
     successors: Callable[[StateT], Iterable[tuple[ActionT, StateT]]],
 ) -> tuple[ActionT, ...] | None:
-    """Returns a shortest solution, of equals the first in the order of the successors.
+    """Returns a shortest solution; ties go to the first successor.
 
     Args:
-        state: Where it starts.
-        cost_to_go: Returns the fewest actions left from a state, None if there is no way.
-        successors: Returns the actions in a state, and where they lead.
+        state: The start state.
+        cost_to_go: Returns the fewest remaining actions from a state, or None if there is no solution.
+        successors: Returns the possible actions in a state, and the resulting states.
     """
     cost = cost_to_go(state)
     if cost is None:
@@ -147,18 +147,18 @@ def descend(
 
 
 def moves_of(state: GridStateT) -> Iterable[tuple[int, GridStateT]]:
-    """Returns the moves on a grid by number, and where they lead."""
+    """Returns the moves on a grid by number, and the resulting states."""
     return ((int(direction), state.move(direction)) for direction in Direction)
 
 
 def walk_distances(walls: bytes | bytearray, num_cols: int, start: int, occupied: frozenset[int]) -> list[int]:
-    """Returns the moves to each flat cell (row * num_cols + column) from one of them, -1 where no way leads.
+    """Returns the number of moves to each flat cell (row * num_cols + column) from a start, -1 for no path.
 
     Args:
         walls: One byte per cell; 1 is a wall. The border is all walls.
         num_cols: Width in cells.
-        start: Where the walk starts.
-        occupied: Other cells that are in the way.
+        start: The start cell.
+        occupied: Other blocked cells.
     """
     distances = [-1] * len(walls)
     distances[start] = 0
@@ -174,7 +174,7 @@ def walk_distances(walls: bytes | bytearray, num_cols: int, start: int, occupied
 
 
 class Relation(NamedTuple):
-    """`subject` as seen from `object`.
+    """The position of `subject` relative to `object`.
 
     Attributes:
         subject: Name of the thing described, as written in the sentence, e.g. `"box0"`.
@@ -202,21 +202,21 @@ RELATION_PHRASES: Mapping[tuple[int, int], str] = {
 }
 """The phrase for each (vertical, horizontal) pair of signs.
 
-Source: VAGEN, Appendix C and the state texts of the visual-reasoning judge. Deviation: diagonal phrases say "above and
-to the left of", where the paper's dumps say "above and on the left side of"; one wording then serves every relation
-with a side.
+Source: VAGEN, Appendix C and the state texts of the visual-reasoning judge. Deviation: diagonal phrases use
+"above and to the left of", where the paper's dumps have "above and on the left side of", so that all
+relations with a side share one wording.
 """
 
 
 def relation_between(subject: str, subject_cell: Cell, object: str, object_cell: Cell) -> Relation:
-    """Returns the relation of one named cell to another: the signs of row and column differences with both names."""
+    """Returns the relation between two named cells: the signs of their row and column differences."""
     (row, column), (other_row, other_column) = subject_cell, object_cell
     vertical, horizontal = (row > other_row) - (row < other_row), (column > other_column) - (column < other_column)
     return Relation(subject, vertical, horizontal, object)
 
 
 def relations_of(subjects: Mapping[str, Cell], objects: Mapping[str, Cell]) -> tuple[Relation, ...]:
-    """Returns the relation of every subject to every object, subject by subject."""
+    """Returns the relation of every subject to every object, grouped by subject."""
     return tuple(
         relation_between(subject, subject_cell, object_, object_cell)
         for subject, subject_cell in subjects.items()
@@ -225,7 +225,7 @@ def relations_of(subjects: Mapping[str, Cell], objects: Mapping[str, Cell]) -> t
 
 
 def named_cells(kind: str, cells: Iterable[Cell]) -> dict[str, Cell]:
-    """Returns cells under the names `kind0`, `kind1`, ... in the order given."""
+    """Returns cells with the names `kind0`, `kind1`, ... in the given order."""
     return {f"{kind}{index}": cell for index, cell in enumerate(cells)}
 
 
@@ -236,7 +236,7 @@ def relation_text(relation: Relation) -> str:
 
 
 def relations_text(relations: Iterable[Relation]) -> str:
-    """Returns relations as sentences: clauses joined by `". "` and closed by a full stop."""
+    """Returns relations as sentences: clauses joined by `". "`, with a final period."""
     return ". ".join(relation_text(relation) for relation in relations) + "."
 
 
@@ -244,39 +244,40 @@ _DIRECTIONS = tuple(Direction)
 
 
 def longest_solution(given: int | None, shortest: int, max_turns: int, max_actions_per_turn: int) -> int:
-    """Returns the given length of the longest solutions, by default the most moves that an episode's budget allows.
+    """Returns the given maximum solution length, or by default the move budget of an episode.
 
     Raises:
-        ConfigError: If the budget is less than the shortest solution takes.
+        ConfigError: If the budget is below the minimum solution length.
     """
     if given is not None:
         return given
     budget = require_positive("max_turns", max_turns) * require_positive("max_actions_per_turn", max_actions_per_turn)
     require(
         budget >= require_positive("min_solution_length", shortest),
-        f"max_turns={max_turns} of max_actions_per_turn={max_actions_per_turn} are {budget} moves, and no level takes "
-        f"fewer than min_solution_length={shortest}. Allow more turns or actions, or lower min_solution_length.",
+        f"max_turns={max_turns} and max_actions_per_turn={max_actions_per_turn} allow {budget} moves, but every "
+        "level needs "
+        f"at least min_solution_length={shortest}. Allow more turns or actions, or lower min_solution_length.",
     )
     return budget
 
 
 class GridDynamics(Dynamics[GridStateT, int]):
-    """The rules of one configuration of a grid world; holds no state of an episode.
+    """The rules of one configuration of a grid world, without episode state.
 
     Args:
         shape: (rows, columns) of every level.
-        min_solution_length: Fewest moves of a generated level's shortest solution.
-        max_solution_length: Most moves of it.
+        min_solution_length: Minimum length of a generated level's shortest solution, in moves.
+        max_solution_length: Maximum length of it.
 
     Raises:
-        ConfigError: If the lengths are no band.
+        ConfigError: If the lengths are not a valid range.
     """
 
     is_slippery: bool = False
-    """Whether each move takes one uniform draw, for it may go astray."""
+    """Whether each move consumes one uniform random number because it may slip."""
 
     num_tries: ClassVar[int]
-    """Maps drawn before a level of the band is given up."""
+    """Number of maps drawn before generation fails."""
 
     def __init__(self, shape: tuple[int, int], *, min_solution_length: int, max_solution_length: int) -> None:
         self.shape = shape
@@ -287,19 +288,19 @@ class GridDynamics(Dynamics[GridStateT, int]):
 
     @abstractmethod
     def starts(self, rng: np.random.Generator) -> Iterable[GridStateT]:
-        """Returns start states of one random map, perhaps none; those that `fits` accepts can be solved in the band."""
+        """Returns start states on one random map, possibly none; `fits` checks their solution lengths."""
 
     def fits(self, state: GridStateT) -> bool:
-        """Returns whether a start's shortest solution is in the band; by default, `starts` gives no other."""
+        """Returns whether a start's shortest solution is in the range; by default, `starts` ensures it."""
         return True
 
     @property
     @abstractmethod
     def wanted(self) -> tuple[str, str]:
-        """What is generated, and what to change besides the band where there is none, for messages."""
+        """A description of the level, and a suggestion in addition to widening the range, for messages."""
 
     def generate(self, rng: np.random.Generator, split: str) -> GridStateT:
-        """Returns a random level whose content belongs to a split and whose shortest solution lies within the band.
+        """Returns a random level of a split whose shortest solution is in the configured range.
 
         Raises:
             GenerationError: If no such level was found.
@@ -310,9 +311,10 @@ class GridDynamics(Dynamics[GridStateT, int]):
                     return state
         what, remedy = self.wanted
         raise GenerationError(
-            f"No {what} and a shortest solution of {self.min_solution_length} to {self.max_solution_length} moves was "
-            f"found for split {split!r} in {self.num_tries} tries. Widen the band (min_solution_length, "
-            f"max_solution_length), {remedy}."
+            f"No {what} and a shortest solution of {self.min_solution_length} to {self.max_solution_length} moves "
+            "was "
+            f"found for split {split!r} in {self.num_tries} attempts. Widen the range (min_solution_length, "
+            f"max_solution_length), or {remedy}."
         )
 
     def dump(self, state: GridStateT) -> str:
@@ -322,7 +324,7 @@ class GridDynamics(Dynamics[GridStateT, int]):
     def step(self, state: GridStateT, action: int, rng: np.random.Generator) -> tuple[GridStateT, bool]:
         """Returns the level after a move (0 up, 1 down, 2 left, 3 right), and whether anything moved.
 
-        `rng` gives one uniform draw a step if the ground is slippery; unused otherwise.
+        `rng` provides one uniform random number per step if the ground is slippery; otherwise it is unused.
         """
         successor = state.move(_DIRECTIONS[action])
         return successor, successor is not state

@@ -22,12 +22,12 @@ DELTAS = np.array([direction.delta for direction in Direction], np.intp)
 
 
 class BatchStep(NamedTuple):
-    """What one move of each level brought, equal to what scalar steps bring.
+    """The result of one move in each level, equal to the results of scalar steps.
 
     Attributes:
-        rewards: float64[N], without what a format earns.
+        rewards: float64[N], without the format reward.
         success: bool[N], whether the level is solved.
-        over: bool[N], whether it has ended, solved or not.
+        over: bool[N], whether the level has ended, solved or not.
     """
 
     rewards: NDArray[np.float64]
@@ -36,14 +36,14 @@ class BatchStep(NamedTuple):
 
 
 class GridBatch(ABC):
-    """N levels.
+    """A batch of N levels.
 
     Args:
-        cells: uint8[N, num_rows, num_cols], what is on each cell besides the player.
+        cells: uint8[N, num_rows, num_cols], the content of each cell, without the player.
         player: int[N, 2], (row, column).
 
     Attributes:
-        symbols: The symbol of each content of a cell, first without the player and then with.
+        symbols: The symbol of each cell content, first without the player and then with it.
     """
 
     symbols: ClassVar[str]
@@ -54,7 +54,7 @@ class GridBatch(ABC):
 
     @classmethod
     def of(cls, states: Sequence[GridState]) -> Self:
-        """Returns states as arrays."""
+        """Converts states to arrays."""
         table = bytes(max(cls.symbols.find(chr(symbol)), 0) for symbol in range(256))
         rows = [[list(row.encode().translate(table)) for row in state.level_text().split("\n")] for state in states]
         contents = np.array(rows, np.uint8)
@@ -62,17 +62,17 @@ class GridBatch(ABC):
         return cls(contents % np.uint8(len(cls.symbols) // 2), player)
 
     def put(self, where: NDArray[np.intp], others: Self, which: NDArray[np.intp]) -> None:
-        """Puts levels of another batch into places of this one."""
+        """Copies levels `which` of another batch to positions `where` of this one."""
         self.cells[where], self.player[where] = others.cells[which], others.player[which]
 
     def contents(self) -> NDArray[np.uint8]:
-        """Returns the place in `symbols` of every cell, uint8[N, num_rows, num_cols]."""
+        """Returns the index in `symbols` of every cell, uint8[N, num_rows, num_cols]."""
         contents = self.cells.copy()
         contents[self.at(self.player)] += len(self.symbols) // 2
         return contents
 
     def at(self, cell: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-        """Returns the index of one cell of each level, given as int[N, 2]."""
+        """Returns the array index of one cell of each level, given as int[N, 2]."""
         return self._envs, cell[:, 0], cell[:, 1]
 
     @abstractmethod
@@ -81,7 +81,7 @@ class GridBatch(ABC):
 
         Args:
             actions: int[N], 0 up, 1 down, 2 left, 3 right.
-            draws: float64[N] in [0, 1), one per player on slippery ground; None if nobody slips.
+            draws: float64[N] in [0, 1), one per player on slippery ground; None otherwise.
         """
 
 
@@ -89,21 +89,21 @@ Pictures = NDArray[np.uint8]
 
 
 class DiscreteVector(VectorEnv[Pictures, NDArray[np.integer[Any]], NDArray[Any]], Generic[GridStateT]):
-    """N levels of one grid world, each moved once a step.
+    """N levels of one grid world, stepped together with one move each.
 
-    Observations are uint8[N, height, width, 3]. Actions are int[N]: 0 up, 1 down, 2 left, 3 right. Levels, pictures,
-    rewards and ends are those of the world itself with the same seed and one action a turn, less the format reward.
-    The step after an episode's end starts the next one and ignores the action (`AutoresetMode.NEXT_STEP`).
-    `infos["success"]` is bool[N].
+    Observations are uint8[N, height, width, 3]. Actions are int[N]: 0 up, 1 down, 2 left, 3 right. Levels,
+    images, rewards, and endings equal those of the world itself with the same seed and one action per turn,
+    without the format reward. The step after the end of an episode starts the next one and ignores the action
+    (`AutoresetMode.NEXT_STEP`). `infos["success"]` is bool[N].
 
     Args:
-        world: A `GridWorld`, whose split, levels, tiles, and budget of moves these are.
-        num_envs: How many levels at once, N.
-        num_levels: Levels that are drawn beforehand, to be played over and over; None for a fresh one each episode,
-            which takes longer to find than an episode takes to play.
+        world: A `GridWorld`, which determines the split, levels, tiles, and move budget.
+        num_envs: Number of levels N.
+        num_levels: Number of levels to draw in advance and reuse; None for a new one in each episode, which
+            takes longer to generate than to play.
 
     Raises:
-        ConfigError: If an argument is not usable.
+        ConfigError: If an argument is not valid.
     """
 
     _batch: GridBatch | None = None
@@ -140,40 +140,40 @@ class DiscreteVector(VectorEnv[Pictures, NDArray[np.integer[Any]], NDArray[Any]]
         """Starts an episode in every level.
 
         Args:
-            seed: One seed per level; an integer s stands for s, s + 1, ..., s + N - 1.
-            options: None; there are none.
+            seed: One seed per level; an integer s means s, s + 1, ..., s + N - 1.
+            options: None; there are no options.
 
         Returns:
-            The pictures, and `infos`.
+            The images, and `infos`.
 
         Raises:
-            ConfigError: If the seeds do not fit, or there are options.
+            ConfigError: If the seeds are not valid, or there are options.
         """
         if options:
             raise ConfigError(f"Worlds with action_mode='discrete' have no reset options; got {options!r}.")
-        for i, each in enumerate(reset_seeds(seed, self.num_envs)):
-            if each is not None:
-                self._rngs[i] = seeding.np_random(each)[0]
+        for i, env_seed in enumerate(reset_seeds(seed, self.num_envs)):
+            if env_seed is not None:
+                self._rngs[i] = seeding.np_random(env_seed)[0]
         self._start(np.arange(self.num_envs))
         return self._pictures(), _infos(np.zeros(self.num_envs, np.bool_))
 
     def step(
         self, actions: NDArray[np.integer[Any]]
     ) -> tuple[Pictures, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
-        """Moves every level once, but starts anew those that were over.
+        """Moves every level once, but restarts those that were over.
 
         Args:
             actions: int[N], 0 to 3.
 
         Returns:
-            Pictures, rewards float64[N], terminated bool[N], truncated bool[N], infos.
+            Images, rewards float64[N], terminated bool[N], truncated bool[N], infos.
 
         Raises:
-            ConfigError: If the actions are others.
-            EpisodeOverError: If nothing was reset yet.
+            ConfigError: If the actions are not valid.
+            EpisodeOverError: If `reset` has not been called.
         """
         if self._batch is None:
-            raise EpisodeOverError("The worlds have no levels yet; call reset(seed=...) first.")
+            raise EpisodeOverError("The worlds have no levels; call reset(seed=...) first.")
         array = np.asarray(actions)
         if array not in self.action_space:
             raise ConfigError(f"Actions must be int[{self.num_envs}] of 0 to {len(Direction) - 1}; got {actions!r}.")
@@ -187,13 +187,13 @@ class DiscreteVector(VectorEnv[Pictures, NDArray[np.integer[Any]], NDArray[Any]]
         return self._pictures(), np.where(plays, rewards, 0.0), terminated, truncated, _infos(success & plays)
 
     def _draws(self, plays: NDArray[np.bool_]) -> NDArray[np.float64] | None:
-        """Returns a draw of each level's own generator where the ground is slippery."""
+        """Returns a random number from each level's own generator if the ground is slippery, else None."""
         if not self._dynamics.is_slippery:
             return None
         return np.array([rng.random() if goes_on else 0.0 for rng, goes_on in zip(self._rngs, plays, strict=True)])
 
     def _start(self, which: NDArray[np.intp]) -> None:
-        """Puts new levels into places of the batch."""
+        """Starts new levels at the given positions of the batch."""
         if not which.size:
             return
         if self._levels is None:

@@ -29,7 +29,7 @@ ACTION_NAMES = tuple(direction.title for direction in Direction)
 
 
 def parse_direction(text: str) -> int | None:
-    """Returns the action a name stands for, whatever its case, or None."""
+    """Returns the action with a name, ignoring case, or None."""
     name = text.capitalize()
     return ACTION_NAMES.index(name) if name in ACTION_NAMES else None
 
@@ -38,7 +38,7 @@ STEP_PENALTY = -0.1
 
 
 class GridTask(Task[GridStateT, int], ABC):
-    """A task whose actions are Up, Down, Left and Right."""
+    """A task with the actions Up, Down, Left, and Right."""
 
     action_names = ACTION_NAMES
     grammar = ActionGrammar(parse=parse_direction, separator=",", expected="one of " + ", ".join(ACTION_NAMES))
@@ -48,16 +48,16 @@ class GridTask(Task[GridStateT, int], ABC):
         return Direction(action).title
 
     def noop_terms(self) -> dict[str, float]:
-        """Returns one step's penalty: doing nothing is never free."""
+        """Returns one step penalty, so that doing nothing is never free."""
         return {"step": STEP_PENALTY}
 
     def explain(self, action: int, next_state: GridStateT) -> str:
-        """Returns the move and where it leads."""
+        """Returns the move and the resulting position."""
         return f"{self.write_action(action)} to {next_state.player}"
 
 
 def representation_help(*, natural_language: str, symbols: str, structured: str) -> Mapping[str, str]:
-    """Returns one sentence per representation on how to write states, from a world's own examples."""
+    """Returns one sentence per representation on how to write states, with a world's own examples."""
     return {
         "natural_language": f"Describe states by how things lie to each other, such as: {natural_language}",
         "symbolic": f"Write states as rows of symbols: {symbols}.",
@@ -69,15 +69,15 @@ _ART: dict[str, Any] = tomllib.loads(Path(__file__).with_name("grid_tiles.toml")
 _COLORS, _PARTS = _ART["colors"], _ART["parts"]
 
 TILE_SETS: dict[str, dict[str, list[list[Any]]]] = {world: _ART[world] for world in ("sokoban", "frozen_lake")}
-"""For each world, the shapes of each level symbol: name of a method of `Canvas`, color, and the other arguments."""
+"""Shapes of each level symbol, by world: name of a method of `Canvas`, color, and the other arguments."""
 
 _SUPERSAMPLING = 4
 
 
 class Canvas:
-    """One cell to draw on; coordinates and lengths are in cells, (0, 0) is the top left.
+    """A canvas for one cell; coordinates and lengths are in cells, (0, 0) is the top left.
 
-    Shapes are drawn four times larger and scaled down, because Pillow's own lines are jagged.
+    Shapes are drawn at four times the size and scaled down, because Pillow does not antialias.
 
     Args:
         cell_px: Side of the finished image in pixels.
@@ -90,7 +90,7 @@ class Canvas:
         self._draw = ImageDraw.Draw(self._image)
 
     def draw(self, shapes: list[list[Any]], down: float = 0.0) -> None:
-        """Draws shapes, moved down."""
+        """Draws shapes with a vertical offset."""
         for name, fill, *arguments in shapes:
             if name == "part":
                 self.draw(_PARTS[fill], down + arguments[0])
@@ -118,7 +118,7 @@ class Canvas:
         self._draw.polygon(self._points(down, coordinates), fill)
 
     def line(self, fill: str, down: float, width: float, *coordinates: float) -> None:
-        """Draws a line through points with round ends and joints; x and y alternate."""
+        """Draws a line through points, with round ends and joints; x and y alternate."""
         self._draw.line(self._points(down, coordinates), fill, self._width(width), joint="curve")
         for x, y in (coordinates[:2], coordinates[-2:]):
             self.ellipse(fill, down, x, y, width / 2)
@@ -150,11 +150,11 @@ class Canvas:
 
 
 MIN_CELL_PX, MAX_CELL_PX = 8, 256
-"""Below this the figures can no longer be told apart."""
+"""Smaller figures would be indistinguishable."""
 
 
 class TileSet:
-    """The finished tiles of one world at one size.
+    """The rendered tiles of one world at one size.
 
     Args:
         world: `"sokoban"` or `"frozen_lake"`.
@@ -168,23 +168,23 @@ class TileSet:
         self._table = bytes(self.codes.get(chr(code), 0) for code in range(256))
         pixels = np.stack([_drawn(shapes, cell_px) for shapes in drawings.values()])
         self._row_numbers = np.arange(cell_px)[:, None]
-        # One item for each row of pixels of a tile: a picture is then copied once, in pieces as long as may be
+        # One item per pixel row of a tile, so that an image is copied in the largest possible chunks
         self._pixel_rows = pixels.reshape(len(drawings) * cell_px, -1).view(f"V{3 * cell_px}")[:, 0]
 
     def read(self, level: str) -> NDArray[np.uint8]:
-        """Returns the codes of a level's symbols, uint8[num_rows, num_cols]."""
+        """Returns the codes of the symbols in a level text, uint8[num_rows, num_cols]."""
         text = f"{level}\n"
         codes = np.frombuffer(text.encode().translate(self._table), np.uint8)
         return codes.reshape(-1, text.index("\n") + 1)[:, :-1]
 
     def picture(self, codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Returns the picture of one grid, or of many equally large ones.
+        """Renders one grid, or many grids of equal size.
 
         Args:
             codes: uint8[..., num_rows, num_cols], the entry of `self.codes` for each cell.
 
         Returns:
-            uint8[..., num_rows * cell_px, num_cols * cell_px, 3], a fresh array.
+            uint8[..., num_rows * cell_px, num_cols * cell_px, 3], a new array.
         """
         *batch, num_rows, num_cols = codes.shape
         rows = codes[..., :, None, :] * np.intp(self.cell_px) + self._row_numbers
@@ -200,34 +200,34 @@ def _drawn(shapes: list[list[Any]], cell_px: int) -> NDArray[np.uint8]:
 
 @lru_cache(maxsize=32, typed=True)
 def tile_set(world: str, cell_px: int) -> TileSet:
-    """Returns the tiles of a world at a size, drawn at the first call."""
+    """Returns the tiles of a world at a size; cached."""
     return TileSet(world, cell_px)
 
 
 class GridView(View[GridStateT]):
-    """Pictures and texts of levels.
+    """Images and texts of levels.
 
     Args:
         cell_px: Side of one cell in pixels; 8 to 256.
 
     Attributes:
-        tiles_of: The world whose tiles are shown.
+        tiles_of: The world whose tiles are used.
     """
 
     tiles_of: ClassVar[str]
 
     def __init__(self, cell_px: int = 28) -> None:
-        """Draws the tiles, unless this size was drawn before."""
+        """Draws the tiles, unless this size is cached."""
         self.cell_px = cell_px
         self.tiles = tile_set(self.tiles_of, cell_px)
 
     def image(self, state: GridStateT) -> NDArray[np.uint8]:
-        """Returns the level's picture as uint8[num_rows * cell_px, num_cols * cell_px, 3]."""
+        """Returns the level's image, uint8[num_rows * cell_px, num_cols * cell_px, 3]."""
         return self.tiles.picture(self.tiles.read(state.level_text()))
 
     @abstractmethod
     def relations(self, state: GridStateT) -> tuple[Relation, ...]:
-        """Returns how things lie to each other, in the order of the sentences."""
+        """Returns the spatial relations between things, in the order of the sentences."""
 
     def describe(self, state: GridStateT, representation: str) -> str:
         """Returns the level as sentences, rows of symbols, or a dictionary; raises `ConfigError` for anything else."""
@@ -243,10 +243,10 @@ class GridWorld(World[GridStateT, int]):
     """A world on a grid of cells, each shown as a tile.
 
     Args:
-        dynamics: States and how they change.
-        view: State to picture and words.
+        dynamics: States and transitions.
+        view: Images and texts of states.
         task: Goal and rewards.
-        **world_kwargs: As in `World`.
+        **world_kwargs: See `World`.
     """
 
     dynamics: GridDynamics[GridStateT]
@@ -265,7 +265,7 @@ class GridWorld(World[GridStateT, int]):
         self.set_picture_shape((num_rows * view.cell_px, num_cols * view.cell_px, 3))
 
     def discrete_vector(self, num_envs: int, *, num_levels: int | None = None) -> DiscreteVector[GridStateT]:
-        """Returns many of these worlds, moved by numbers; arguments as in `DiscreteVector`."""
+        """Returns a batch of these worlds with numeric actions; see `DiscreteVector` for the arguments."""
         if self.obs_mode != "image":
-            raise ConfigError(f"Worlds with action_mode='discrete' show pictures only; got obs_mode={self.obs_mode!r}.")
+            raise ConfigError(f"action_mode='discrete' needs obs_mode='image'; got obs_mode={self.obs_mode!r}.")
         return DiscreteVector(self, num_envs=num_envs, num_levels=num_levels)

@@ -1,1 +1,1 @@
-"""Navigation: find a thing in a furnished home, seen through the agent's own eyes."""
+"""Navigation: find a thing in a furnished home, in first-person view."""

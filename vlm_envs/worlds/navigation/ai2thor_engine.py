@@ -1,7 +1,8 @@
-"""Navigation in AI2-THOR's scenes: the same task with another engine's dynamics and view.
+"""Navigation in AI2-THOR's scenes: the same task with dynamics and view of another engine.
 
-The simulator holds no state of ours. Before an image is taken or an action is executed, its agent is put where the
-state says, unless it is there already, so states stay values and steps stay functions of them.
+The simulator stores no episode state. Before an image is taken or an action is executed, its agent is moved
+to the pose in the state, unless it is already there, so states remain values and steps remain functions of
+them.
 """
 
 from __future__ import annotations
@@ -37,21 +38,21 @@ from vlm_envs.worlds.navigation.navigation_text import INSTRUCTION_SETS, PHRASES
 
 VERSION = "5.0.0"
 VISIBILITY_M = 10.0
-"""How far away objects count as visible. Source: EmbodiedBench's navigation environment."""
+"""Maximum distance of visible objects. Source: EmbodiedBench's navigation environment."""
 
 
 class Ai2Thor:
-    """A simulator that is started when it is first needed.
+    """A simulator that is started on first use.
 
     Args:
-        size_px: Width and height of the pictures.
+        size_px: Width and height of the images.
         fov_degrees: Field of view.
-        step_length_m: Distance of neighbouring places to stand.
-        local_executable_path: A Unity build on this disk; None to let AI2-THOR find or download one.
-        start: Makes the controller from its keyword arguments; for tests.
+        step_length_m: Distance between neighboring places to stand.
+        local_executable_path: A local Unity build; None to let AI2-THOR find or download one.
+        start: Creates the controller from its keyword arguments; for tests.
 
     Raises:
-        EngineUnavailableError: If `local_executable_path` names no executable file.
+        EngineUnavailableError: If `local_executable_path` is not an executable file.
     """
 
     def __init__(
@@ -75,7 +76,8 @@ class Ai2Thor:
             path = os.fspath(local_executable_path)
             if not (os.path.isfile(path) and os.access(path, os.X_OK)):
                 raise EngineUnavailableError(
-                    f"local_executable_path={path!r} is no executable file; give the path of AI2-THOR's Unity build, "
+                    f"local_executable_path={path!r} is not an executable file; give the path of AI2-THOR's Unity "
+                    "build, "
                     "such as .../thor-CloudRendering-<commit>."
                 )
             self._options["local_executable_path"] = path
@@ -88,7 +90,7 @@ class Ai2Thor:
         return {**self.__dict__, "_controller": None, "_event": None, "_shown": None}
 
     def enter(self, scene: str) -> Any:
-        """Returns the event of a freshly loaded scene.
+        """Loads a scene and returns the event.
 
         Raises:
             EngineUnavailableError: If the simulator cannot be started.
@@ -100,7 +102,7 @@ class Ai2Thor:
         return self._event
 
     def at(self, state: SceneState) -> Any:
-        """Returns the event of a state: its `frame` and its `metadata`."""
+        """Moves the agent to a state and returns the event, with its `frame` and `metadata`."""
         if self._shown == _place(state):
             return self._event
         if self._controller is None or self._shown is None or self._shown[0] != state.scene:
@@ -117,7 +119,7 @@ class Ai2Thor:
         return self._event
 
     def act(self, state: SceneState, action: str, **arguments: Any) -> SceneState:
-        """Returns the state after an action, called as AI2-THOR calls it; the same one if the simulator refuses."""
+        """Returns the state after an AI2-THOR action, or the same state if the simulator rejects it."""
         self.at(state)
         self._event = self._controller.step(action=action, **arguments)
         following = with_pose_of(state, self._event) if self._event.metadata["lastActionSuccess"] else state
@@ -131,20 +133,20 @@ class Ai2Thor:
         return [(position["x"], position["z"]) for position in positions]
 
     def close(self) -> None:
-        """Ends the simulator; a later call starts it again."""
+        """Stops the simulator; a later call restarts it."""
         if self._controller is not None:
             self._controller.stop()
         self._controller = self._event = self._shown = None
 
 
 def with_pose_of(state: SceneState, event: Any) -> SceneState:
-    """Returns a state with the agent where an event has it."""
+    """Returns a state with the agent's pose in an event."""
     agent = event.metadata["agent"]
     return replace(state, **pose_mm(agent["position"], agent["rotation"]["y"], agent["cameraHorizon"]))
 
 
 def start_controller(**options: Any) -> Any:
-    """Returns a running `ai2thor.controller.Controller` that renders without a display.
+    """Starts an `ai2thor.controller.Controller` that renders without a display.
 
     Raises:
         EngineUnavailableError: If ai2thor is not installed, has no build for this machine, or does not start.
@@ -155,15 +157,17 @@ def start_controller(**options: Any) -> Any:
     except ImportError as error:
         install = install_command("ai2thor")
         raise EngineUnavailableError(
-            f"engine='ai2thor' needs the package ai2thor. Install it: {install} (ai2thor=={VERSION})."
+            f"engine='ai2thor' needs the package ai2thor. Install it with {install} (ai2thor=={VERSION})."
         ) from error
     try:
         return controller.Controller(platform=platform.CloudRendering, **options)
-    except Exception as error:  # downloads, Vulkan and Unity fail in many ways; each is told, none is hidden
+    except Exception as error:  # downloads, Vulkan, and Unity fail in many ways; report all of them
         raise EngineUnavailableError(
-            f"AI2-THOR did not start: {type(error).__name__}: {error}. CloudRendering needs a Vulkan driver, and the "
-            "first start downloads a Unity build from AI2's server. Where it cannot be reached, copy a build (it lies "
-            "in ~/.ai2thor/releases), or build one from AI2-THOR's sources, and pass the executable's path as "
+            f"AI2-THOR did not start: {type(error).__name__}: {error}. CloudRendering needs a Vulkan driver, and "
+            "the "
+            "first start downloads a Unity build from AI2's server. If the server cannot be reached, copy a build "
+            "from "
+            "~/.ai2thor/releases of another machine, or build one from AI2-THOR's sources, and pass its path as "
             "local_executable_path."
         ) from error
 
@@ -173,10 +177,10 @@ def _place(state: SceneState) -> tuple[object, ...]:
 
 
 ITHOR_SCENES = tuple(f"FloorPlan{kind + number}" for kind in (0, 200, 300, 400) for number in range(1, 31))
-"""AI2-THOR's kitchens, living rooms, bedrooms and bathrooms."""
+"""AI2-THOR's kitchens, living rooms, bedrooms, and bathrooms."""
 
 SETS_WITHOUT_FILE = ("base", "common_sense", "complex_instruction")
-"""Instruction sets that need only an object's type; the others need a task file."""
+"""Instruction sets that only need an object's type; the others need a task file."""
 
 NUM_SCENES_TRIED = 20
 _NUM_STARTS = 30
@@ -186,13 +190,13 @@ Snapped = tuple[int, int]
 
 
 class SceneDynamics(Dynamics[SceneState, Action]):
-    """The rules of one configuration in AI2-THOR; the simulator decides what blocks a move.
+    """The rules of one configuration in AI2-THOR; the simulator decides whether a move is blocked.
 
     Args:
         thor: The simulator.
-        rules: What decides about moves and success.
-        wanted: What kind of searches are generated.
-        scenes: Scenes to generate in.
+        rules: Rules of moves and success.
+        wanted: Requirements for generated searches.
+        scenes: Scenes to generate searches in.
         tasks: Searches to draw from instead of generating them.
     """
 
@@ -214,16 +218,16 @@ class SceneDynamics(Dynamics[SceneState, Action]):
         self._places: dict[str, frozenset[Snapped]] = {}
 
     def generate(self, rng: np.random.Generator, split: str) -> SceneState:
-        """Returns a task of the file, or a random search in a scene, of a split.
+        """Returns a task from the file, or a random search in a scene, of a split.
 
         Raises:
-            GenerationError: If there is none.
+            GenerationError: If no search was found.
             EngineUnavailableError: If the simulator cannot be started.
         """
         if self.tasks:
             tasks = [task for task in self.tasks if scene_split(task.scene) == split]
             if not tasks:
-                raise GenerationError(f"The task file has no scene of split {split!r}; choose another split.")
+                raise GenerationError(f"The task file has no scene of split {split!r}; use another split.")
             return tasks[int(rng.integers(len(tasks)))]
         scenes = [scene for scene in self.scenes if scene_split(scene) == split]
         for choice in rng.permutation(len(scenes))[:NUM_SCENES_TRIED].tolist():
@@ -236,7 +240,7 @@ class SceneDynamics(Dynamics[SceneState, Action]):
         )
 
     def _draw(self, rng: np.random.Generator, scene: str) -> SceneState | None:
-        """Returns a random search in a scene, its target in view, or None if a few tries find none."""
+        """Returns a random search in a scene with the target in view, or None if a few attempts find none."""
         event = self.thor.enter(scene)
         height_m, objects = event.metadata["agent"]["position"]["y"], event.metadata["objects"]
         counts = Counter(thing["objectType"] for thing in objects)
@@ -260,7 +264,7 @@ class SceneDynamics(Dynamics[SceneState, Action]):
 
     def _sentence(self, rng: np.random.Generator, target_type: str, types: Sequence[str]) -> str:
         patterns, uses = INSTRUCTION_SETS[self.wanted.instruction_set], PHRASES[target_type].uses
-        others = [each for each in types if each != target_type] or ["Door"]
+        others = [other for other in types if other != target_type] or ["Door"]
         return patterns[int(rng.integers(len(patterns)))].format(
             name=words_of(target_type),
             use=uses[int(rng.integers(len(uses)))],
@@ -268,10 +272,10 @@ class SceneDynamics(Dynamics[SceneState, Action]):
         )
 
     def load(self, level: str) -> SceneState:
-        """Returns the search a level text describes; whether it can be solved only the simulator could tell.
+        """Returns the search in a level text; only the simulator could determine whether it is solvable.
 
         Raises:
-            LevelError: If the text cannot be read or the target counts as found already.
+            LevelError: If the text cannot be parsed, or the target counts as found already.
         """
         state = parse_scene(level)
         if self._is_near(state):
@@ -287,7 +291,7 @@ class SceneDynamics(Dynamics[SceneState, Action]):
         return scene_text(state)
 
     def step(self, state: SceneState, action: Action, rng: np.random.Generator) -> tuple[SceneState, bool]:
-        """Carries out an action in the simulator."""
+        """Executes an action in the simulator."""
         turns = action in (Action.ROTATE_RIGHT, Action.ROTATE_LEFT)
         arguments = {"moveMagnitude": self.step_m} if action.is_move else {"degrees": 90 if turns else 30}
         call = action.name.title().replace("_", "")  # such as MoveAhead
@@ -295,13 +299,14 @@ class SceneDynamics(Dynamics[SceneState, Action]):
         return (state, False) if following == state else (following, True)
 
     def is_success(self, state: SceneState) -> bool:
-        """Returns whether the target is near enough and, where the rules ask for it, visible."""
+        """Returns whether the target is near enough and, if the rules require it, visible."""
         return self._is_near(state) and (not self.rules.require_visible or self._sees_target(state))
 
     def plan(self, state: SceneState) -> tuple[Action, ...] | None:
-        """Returns a plan of the fewest actions over the places the simulator calls reachable.
+        """Returns a plan with the fewest actions over the places that the simulator reports as reachable.
 
-        None if there is no way, or if the target must be seen, which cannot be told without going there.
+        None if there is no path, or if the target must be seen, which cannot be determined without going
+        there.
         """
         if self.rules.require_visible:
             return None
@@ -312,7 +317,7 @@ class SceneDynamics(Dynamics[SceneState, Action]):
         )
 
     def close(self) -> None:
-        """Ends the simulator."""
+        """Stops the simulator."""
         self.thor.close()
 
     def _shortest(self, state: SceneState) -> int | None:
@@ -354,30 +359,30 @@ class SceneDynamics(Dynamics[SceneState, Action]):
 
     def _sees_target(self, state: SceneState) -> bool:
         objects = self.thor.at(state).metadata["objects"]
-        return any(each["objectId"] == state.target_id and each["visible"] for each in objects)
+        return any(item["objectId"] == state.target_id and item["visible"] for item in objects)
 
 
 class SceneView(View[SceneState]):
-    """Pictures and texts of searches in AI2-THOR.
+    """Images and texts of searches in AI2-THOR.
 
     Args:
         thor: The simulator.
-        max_visible: How many visible objects the state and its texts name, the nearest first.
+        max_visible: Maximum number of visible objects in the state and its texts, nearest first.
     """
 
     def __init__(self, thor: Ai2Thor, *, max_visible: int) -> None:
         self.thor, self.max_visible = thor, max_visible
 
     def image(self, state: SceneState) -> NDArray[np.uint8]:
-        """Returns what the agent sees, uint8[size_px, size_px, 3]."""
+        """Returns the agent's view, uint8[size_px, size_px, 3]."""
         return np.ascontiguousarray(self.thor.at(state).frame, dtype=np.uint8)
 
     def structured(self, state: SceneState) -> NavigationStateDict:
-        """Returns the search as plain data; visible is what AI2-THOR calls visible, within 10 m."""
+        """Returns the search as plain data, with the objects that AI2-THOR reports as visible within 10 m."""
         seen = [
-            Sighting(each["objectType"], *state.bearing(each["position"]["x"], each["position"]["z"]))
-            for each in self.thor.at(state).metadata["objects"]
-            if each["visible"]
+            Sighting(item["objectType"], *state.bearing(item["position"]["x"], item["position"]["z"]))
+            for item in self.thor.at(state).metadata["objects"]
+            if item["visible"]
         ]
         whole = navigation_text.state_dict(Sighting(state.target_type, *state.target_bearing), seen)
         return navigation_text.shortened(whole, self.max_visible)
@@ -387,12 +392,12 @@ class SceneView(View[SceneState]):
         return navigation_text.describe(self.structured(state), representation)
 
     def close(self) -> None:
-        """Ends the simulator."""
+        """Stops the simulator."""
         self.thor.close()
 
 
 def _snap(x_mm: int, z_mm: int) -> Snapped:
-    """Returns a place on a fine grid, so that the simulator's rounding does not matter."""
+    """Rounds a place to a fine grid, so that the simulator's rounding does not matter."""
     return round(x_mm / _SNAP_MM), round(z_mm / _SNAP_MM)
 
 
@@ -406,19 +411,19 @@ def make_ai2thor(
     scenes: Sequence[str] | None,
     task_file: str | PathLike[str] | None,
 ) -> tuple[SceneDynamics, SceneView]:
-    """Returns dynamics and view that share one simulator, which is not started yet; `scenes` None is all of iTHOR.
+    """Returns dynamics and view that share one simulator, not yet started; `scenes` None means all of iTHOR.
 
     Raises:
         ConfigError: If the instruction set needs a task file, or the file cannot be read.
-        EngineUnavailableError: If `local_executable_path` names no executable file.
+        EngineUnavailableError: If `local_executable_path` is not an executable file.
     """
     if task_file is None and wanted.instruction_set not in SETS_WITHOUT_FILE:
         raise ConfigError(
-            f"engine='ai2thor' makes instructions of the sets {', '.join(SETS_WITHOUT_FILE)}; for "
-            f"{wanted.instruction_set!r} pass a task_file of that set."
+            f"engine='ai2thor' generates instructions only for the sets {', '.join(SETS_WITHOUT_FILE)}; for "
+            f"{wanted.instruction_set!r}, pass a task_file of that set."
         )
     if scenes is not None and not scenes:
-        raise ConfigError("scenes must name at least one scene, such as ['FloorPlan1'], or be None for all of iTHOR.")
+        raise ConfigError("scenes must list at least one scene, such as ['FloorPlan1'], or be None for all of iTHOR.")
     thor = Ai2Thor(
         size_px=size_px,
         fov_degrees=rules.fov_degrees,

@@ -1,7 +1,7 @@
 """Levels of Navigation: actions, states, exact shortest plans, and random searches.
 
-Every action can be undone by another, so one search outward from all successful positions gives the length of the
-shortest plan from everywhere; it is remembered per home and target, and each step is a lookup.
+Every action can be undone by another one, so a single search outward from all successful positions gives the
+length of the shortest plan from everywhere. It is cached per home and target, and each step is a lookup.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vlm_envs.worlds.navigation.navigation_text import target_candidates, write_
 
 
 class Action(IntEnum):
-    """What the agent can do. Source: VAGEN, Table 10."""
+    """Actions of the agent. Source: VAGEN, Table 10."""
 
     MOVE_AHEAD = 0
     MOVE_RIGHT = 1
@@ -43,7 +43,7 @@ class Action(IntEnum):
 
     @property
     def is_move(self) -> bool:
-        """Whether it changes the place; a move's number is its quarter turns clockwise from ahead."""
+        """Whether it changes the position; a move's number is its direction in quarter turns clockwise from ahead."""
         return self <= Action.MOVE_LEFT
 
 
@@ -55,7 +55,7 @@ _BY_NAME = {action.title: action for action in Action}
 
 
 def parse_action(text: str) -> Action | None:
-    """Returns the action a name stands for, whatever its case, or None."""
+    """Returns the action with a name, ignoring case, or None."""
     return _BY_NAME.get(text.lower())
 
 
@@ -69,13 +69,13 @@ _KEYS = {"home", "pose", "target", "instruction"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NavigationState:
-    """A search at one moment; hashable, comparable and picklable.
+    """A search at one moment; hashable, comparable, and picklable.
 
     Attributes:
-        home: Where it happens; the same object from step to step.
-        pose: Where the agent stands and looks.
-        target: Number of the thing to find, an index into `home.things`.
-        instruction: What the agent is asked, in words.
+        home: The home; the same object from step to step.
+        pose: The agent's position and viewing direction.
+        target: Index into `home.things` of the thing to find.
+        instruction: The instruction to the agent.
     """
 
     home: Home
@@ -95,12 +95,12 @@ class NavigationState:
 
     @property
     def target_bearing(self) -> tuple[float, float]:
-        """How far the target's middle lies ahead and to the right, level, in meters."""
+        """Horizontal distance of the target's middle ahead of and to the right of the agent, in meters."""
         return bearing(self.pose, self.target_thing.x_cm / 100, self.target_thing.y_cm / 100)
 
 
 def level_text(state: NavigationState) -> str:
-    """Returns a state as JSON on one line; equal states give equal text."""
+    """Serializes a state as JSON on one line; equal states give equal text."""
     content = {
         "home": home_data(state.home),
         "pose": list(state.pose),
@@ -111,19 +111,19 @@ def level_text(state: NavigationState) -> str:
 
 
 def parse_level(level: str) -> NavigationState:
-    """Reads a state, which may be over or unsolvable; the inverse of `level_text`.
+    """Parses a state, possibly over or unsolvable; the inverse of `level_text`.
 
     Raises:
         LevelError: If the text is not a state.
     """
     if not isinstance(level, str) or len(level) > MAX_LEVEL_CHARS:
-        raise LevelError(f"A level is a JSON text of at most {MAX_LEVEL_CHARS} characters, as dump() writes it.")
+        raise LevelError(f"A level must be a JSON text of at most {MAX_LEVEL_CHARS} characters, as dump() writes it.")
     try:
         content = json.loads(level)
     except (ValueError, RecursionError) as error:
-        raise LevelError(f"A level is a JSON text, as dump() writes it; this is none: {error}.") from error
+        raise LevelError(f"A level must be a JSON text, as dump() writes it: {error}.") from error
     if not isinstance(content, dict) or set(content) != _KEYS:
-        raise LevelError(f"A level needs exactly the keys {', '.join(sorted(_KEYS))}, as dump() writes it.")
+        raise LevelError(f"A level must have exactly the keys {', '.join(sorted(_KEYS))}, as dump() writes it.")
     home = read_home(content["home"])
     return NavigationState(
         home=home,
@@ -135,7 +135,7 @@ def parse_level(level: str) -> NavigationState:
 
 def _read_pose(content: Any) -> Pose:
     if not isinstance(content, list) or len(content) != 4:
-        raise LevelError("A level's pose is [x, y, heading, tilt].")
+        raise LevelError("A level's pose must be [x, y, heading, tilt].")
     bounds = ((0, 1000), (0, 1000), (0, 3), (-MAX_TILT, MAX_TILT))
     named = zip(Pose._fields, content, bounds, strict=True)
     return Pose(*(read_whole(value, f"A pose's {name}", low, high) for name, value, (low, high) in named))
@@ -143,25 +143,28 @@ def _read_pose(content: Any) -> Pose:
 
 def _read_instruction(content: Any) -> str:
     if not isinstance(content, str) or not 0 < len(content) <= MAX_INSTRUCTION_CHARS or not content.isprintable():
-        raise LevelError(f"A level's instruction is one line of 1 to {MAX_INSTRUCTION_CHARS} printable characters.")
+        raise LevelError(
+            f"A level's instruction must be one line of 1 to {MAX_INSTRUCTION_CHARS} printable characters."
+        )
     return content
 
 
 UNREACHABLE = -1
 _NUM_TILTS = 2 * MAX_TILT + 1
-# Straight ahead first: of several shortest plans the oracle takes the one a person would
+# Prefers to move straight ahead, so that the oracle's plan among the shortest ones looks natural
 _PREFERENCE = (Action.MOVE_AHEAD, Action.MOVE_RIGHT, Action.MOVE_LEFT, Action.MOVE_BACK, *ACTIONS[4:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What decides about moves and success.
+    """Rules of moves and success.
 
     Attributes:
-        num_steps: Lattice steps of one move.
-        success_cm: Level distance from the target's middle that counts as having found it, in centimetres.
-        require_visible: Whether the target must be seen too.
-        fov_degrees: Field of view; matters if it must be seen.
+        num_steps: Lattice steps per move.
+        success_cm: Horizontal distance from the target's middle that counts as having found it, in
+            centimeters.
+        require_visible: Whether the target must also be visible.
+        fov_degrees: Field of view, relevant if the target must be visible.
     """
 
     num_steps: int
@@ -186,14 +189,14 @@ def act(pose: Pose, action: Action, space: FreeSpace) -> Pose:
 
 
 def is_success(home: Home, target: int, pose: Pose, rules: Rules) -> bool:
-    """Returns whether the target is near enough and, if it must be, seen."""
+    """Returns whether the target is near enough and, if required, visible."""
     if not _is_near(home, target, pose.x, pose.y, rules):
         return False
     return not rules.require_visible or can_see(home, pose, target, rules.fov_degrees)
 
 
 def cost_to_go(state: NavigationState, rules: Rules, *, with_furniture: bool = True) -> int | None:
-    """Returns the fewest actions to success, or None if there is no way."""
+    """Returns the fewest actions to success, or None if there is no plan."""
     space = free_space(state.home, rules.num_steps, with_furniture)
     return _cost(state.pose, space, _field(state.home, state.target, rules, with_furniture), rules)
 
@@ -226,9 +229,9 @@ def _cost(pose: Pose, space: FreeSpace, field: tuple[int, ...], rules: Rules) ->
 
 @lru_cache(maxsize=1024)
 def _field(home: Home, target: int, rules: Rules, with_furniture: bool) -> tuple[int, ...]:
-    """Returns the fewest actions to success from each place, or, place by place, from each view if it matters.
+    """Returns the fewest actions to success from each place or, if visibility matters, from each view of each place.
 
-    All poses that are equally far are reached at once: bool[place, heading, tilt], or bool[place, 1, 1].
+    All poses at the same distance are processed at once: bool[place, heading, tilt], or bool[place, 1, 1].
     """
     space = free_space(home, rules.num_steps, with_furniture)
     reached = np.zeros((len(space.is_free), *((4, _NUM_TILTS) if rules.require_visible else (1, 1))), bool)
@@ -247,7 +250,7 @@ def _field(home: Home, target: int, rules: Rules, with_furniture: bool) -> tuple
         following = np.roll(frontier, 1, axis=1) | np.roll(frontier, -1, axis=1)
         following[:, :, 1:] |= frontier[:, :, :-1]
         following[:, :, :-1] |= frontier[:, :, 1:]
-        for places, offset in moves:  # whatever the heading: each has a move in all four directions
+        for places, offset in moves:  # every heading has a move in all four directions
             following[places + offset] |= frontier[places]
         frontier, distance = following & ~reached, distance + 1
         reached |= frontier
@@ -259,18 +262,18 @@ NUM_HOMES = 200
 _NUM_TARGETS = 8
 _NUM_STARTS = 24
 MIN_APPARENT_SIZE = 0.055
-"""Smallest size of a target over its distance at the start: 6 pixels of a 255 px picture at fov 100."""
+"""Minimum ratio of a target's size to its distance at the start: 6 pixels of a 255-pixel image at fov 100."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What kind of searches are wanted.
+    """Requirements for generated searches.
 
     Attributes:
         instruction_set: A key of `INSTRUCTION_SETS`.
-        min_solution_length: Fewest actions of a shortest plan.
-        max_solution_length: Most actions of a shortest plan.
-        things: Kinds of things that homes hold; None for all.
+        min_solution_length: Minimum length of a shortest plan, in actions.
+        max_solution_length: Maximum length of a shortest plan.
+        things: Kinds of things in homes; None for all.
     """
 
     instruction_set: str
@@ -280,19 +283,20 @@ class Wanted:
 
     @property
     def starts_in_view(self) -> bool:
-        """Whether the target is in the first picture."""
+        """Whether the target is visible in the first image."""
         return self.instruction_set != "long_horizon"
 
     def holds(self, length: int) -> bool:
-        """Returns whether a shortest plan's length is in the band."""
+        """Returns whether a plan length is in the range."""
         return self.min_solution_length <= length <= self.max_solution_length
 
 
 def generate(rng: np.random.Generator, split: str, wanted: Wanted, rules: Rules) -> NavigationState:
-    """Returns a random search of the wanted kind in a home whose floor plan belongs to a split.
+    """Returns a random search that meets the requirements, in a home whose floor plan belongs to a split.
 
-    Start and target are in one room and the target is in the first image, except in the set `long_horizon`, where the
-    target is in another room and out of sight: EmbodiedBench's long-horizon tasks start without the target in view.
+    Start and target are in the same room and the target is in the first image, except in the set
+    `long_horizon`, where the target is in another room and out of sight, as in EmbodiedBench's long-horizon
+    tasks.
 
     Raises:
         GenerationError: If none was found in `NUM_HOMES` homes.
@@ -307,14 +311,14 @@ def generate(rng: np.random.Generator, split: str, wanted: Wanted, rules: Rules)
                 return NavigationState(home=home, pose=start, target=candidates[choice], instruction=sentence)
     raise GenerationError(
         f"No search of set {wanted.instruction_set!r} with a shortest plan of {wanted.min_solution_length} to "
-        f"{wanted.max_solution_length} actions was found for split {split!r} in {NUM_HOMES} homes. Widen the band "
-        "(min_solution_length, max_turns, max_actions_per_turn), allow for more things, or lower success_threshold or "
+        f"{wanted.max_solution_length} actions was found for split {split!r} in {NUM_HOMES} homes. Widen the range "
+        "(min_solution_length, max_turns, max_actions_per_turn), allow more things, or lower success_threshold or "
         "step_length."
     )
 
 
 def _draw_start(rng: np.random.Generator, home: Home, target: int, wanted: Wanted, rules: Rules) -> Pose | None:
-    """Returns a random pose to start from, or None if a few tries find none."""
+    """Returns a random start pose, or None if a few attempts find none."""
     room = home.room_of_thing(home.things[target])
     space = free_space(home, rules.num_steps)
     places = [
@@ -342,7 +346,7 @@ def _is_wanted_view(state: NavigationState, wanted: Wanted, rules: Rules) -> boo
 
 
 def apparent_size(state: NavigationState) -> float:
-    """Returns how large the target looks: the larger of its width and height over its level distance."""
+    """Returns the ratio of the target's larger side to its horizontal distance."""
     thing = state.target_thing
     east, north = thing.x_cm - state.pose.x * LATTICE_CM, thing.y_cm - state.pose.y * LATTICE_CM
     width, _, height = KINDS[thing.kind].size_cm

@@ -1,11 +1,11 @@
-"""Text of Navigation: instructions, phrases that do not name the target, and states in words.
+"""Texts of Navigation: instructions, phrases that do not name the target, and states in words.
 
-Both engines fill the same state dictionary, and every text is written from it alone, so text can be compared with
-`info["state"]`.
+Both engines fill the same state dictionary, and every text is derived from it alone, so texts can be compared
+with `info["state"]`.
 
-Source: EmbodiedBench's navigation tasks, which VAGEN's environment uses, for the sets of instructions; VAGEN, Appendix
-D.1, for the dictionary's keys, its four directions, and its order by distance. All sentences are ours; the paper shows
-none for this world.
+Source: EmbodiedBench's navigation tasks, which VAGEN's environment uses, for the instruction sets; VAGEN,
+Appendix D.1, for the dictionary's keys, its four directions, and its order by distance. All sentences are
+ours, because the paper shows none for this world.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from vlm_envs.validation import require_choice
 
 
 class Phrases(NamedTuple):
-    """How one kind is circumscribed.
+    """Descriptions of a kind that do not name it.
 
     Attributes:
-        uses: What it is for.
-        look: Its shape, with `{color}` for its colour.
+        uses: Its uses.
+        look: Its shape, with `{color}` for its color.
     """
 
     uses: tuple[str, ...]
@@ -42,17 +42,18 @@ _WORDS = tomllib.loads(Path(__file__).with_name("navigation_phrases.toml").read_
 PHRASES: Mapping[str, Phrases] = {
     kind: Phrases(uses=tuple(words["uses"]), look=words["look"]) for kind, words in _WORDS["kinds"].items()
 }
-"""Every kind that may be a target."""
+"""All kinds that may be a target."""
 
 INSTRUCTION_SETS: Mapping[str, tuple[str, ...]] = {name: tuple(patterns) for name, patterns in _WORDS["sets"].items()}
-"""Sentence patterns of each set: by name; by use; by name among distractions; by looks; by name and room."""
+"""Sentence patterns of each set: by name; by use; by name with distractions; by appearance; by name and
+room."""
 
 
 def target_candidates(home: Home, instruction_set: str) -> list[int]:
-    """Returns the things a sentence of a set can mean without doubt, by their numbers.
+    """Returns the indices of the things that a sentence of a set can refer to unambiguously.
 
-    A use fits all things of a kind, so there must be one of it; names and looks can add the colour, so there must be
-    one of that kind and colour.
+    A use fits all things of a kind, so the kind must be unique; names and appearances can add the color, so
+    the combination of kind and color must be unique.
     """
     kinds = Counter(thing.kind for thing in home.things)
     painted = Counter((thing.kind, thing.color) for thing in home.things)
@@ -66,14 +67,14 @@ def target_candidates(home: Home, instruction_set: str) -> list[int]:
 
 
 def name_of(home: Home, thing: Thing) -> str:
-    """Returns what a thing is called: its kind, with its colour where there are more of the kind."""
+    """Returns a thing's name: its kind, with its color if the kind is not unique."""
     name = words_of(thing.kind)
     is_only_one = sum(other.kind == thing.kind for other in home.things) == 1
     return name if is_only_one else f"{thing.color} {name}"
 
 
 def write_instruction(rng: np.random.Generator, home: Home, target: int, instruction_set: str) -> str:
-    """Returns a random sentence of a set that asks for a target, one of `target_candidates`, by its number."""
+    """Returns a random sentence of a set that asks for a target, an index from `target_candidates`."""
     thing = home.things[target]
     patterns, described = INSTRUCTION_SETS[instruction_set], PHRASES[thing.kind]
     pattern = patterns[int(rng.integers(len(patterns)))]
@@ -94,19 +95,20 @@ DIRECTION_PHRASES: Mapping[str, str] = {
     "right": "to the right",
     "back": "behind",
 }
-"""The phrase for each direction of the dictionary."""
+"""The phrase for each direction in the dictionary."""
 
 
 SeenObject = dict[str, Any]
-"""One visible object: its `type`, `direction_to_player` as in `DIRECTION_PHRASES`, and level `distance_to_player`."""
+"""A visible object: its `type`, `direction_to_player` as in `DIRECTION_PHRASES`, and horizontal
+`distance_to_player`."""
 
 NavigationStateDict = dict[str, Any]
 """A search as plain data: `target_obj_type`, `target_distance_to_player`, `target_direction_to_player`, and
-`visible_objects`; distances are level, in meters, rounded to centimeters."""
+`visible_objects`; distances are horizontal, in meters, rounded to centimeters."""
 
 
 class Sighting(NamedTuple):
-    """A thing of a type and where it lies, in metres ahead and to the right of the agent."""
+    """A thing's type, and its distance ahead of and to the right of the agent, in meters."""
 
     type: str
     ahead_m: float
@@ -114,7 +116,7 @@ class Sighting(NamedTuple):
 
 
 def state_dict(target: Sighting, visible: Iterable[Sighting]) -> NavigationStateDict:
-    """Returns the state as plain data; what is visible, the target too if it is seen, nearest first, then by type."""
+    """Returns the state as plain data; visible objects, possibly including the target, are sorted by distance."""
     objects = [_seen(sighting) for sighting in visible]
     objects.sort(key=lambda seen: (seen["distance_to_player"], seen["type"], seen["direction_to_player"]))
     described = _seen(target)
@@ -127,7 +129,7 @@ def state_dict(target: Sighting, visible: Iterable[Sighting]) -> NavigationState
 
 
 def shortened(state: NavigationStateDict, max_visible: int) -> NavigationStateDict:
-    """Returns a copy with the nearest visible objects only, which shares nothing that can be changed."""
+    """Returns a deep copy with only the nearest visible objects."""
     objects: list[SeenObject] = [{**seen} for seen in state["visible_objects"][:max_visible]]
     return {**state, "visible_objects": objects}
 
@@ -144,8 +146,8 @@ def natural_language(state: Mapping[str, Any]) -> str:
         state["target_obj_type"], state["target_direction_to_player"], state["target_distance_to_player"]
     )
     seen = " ".join(
-        _sentence(each["type"], each["direction_to_player"], each["distance_to_player"])
-        for each in state["visible_objects"]
+        _sentence(item["type"], item["direction_to_player"], item["distance_to_player"])
+        for item in state["visible_objects"]
     )
     return f"{target} visible: {seen or 'nothing.'}"
 

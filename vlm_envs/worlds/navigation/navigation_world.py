@@ -1,4 +1,4 @@
-"""Navigation: find a thing in a furnished home, seen through the agent's own eyes."""
+"""Navigation: find a thing in a furnished home, in first-person view."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ from vlm_envs.worlds.navigation.navigation_text import (
 
 
 class HomeDynamics(Dynamics[NavigationState, Action]):
-    """The rules of one configuration; holds no state of an episode.
+    """The rules of one configuration, without episode state.
 
     Args:
-        rules: What decides about moves and success.
-        wanted: What kind of searches are generated.
+        rules: Rules of moves and success.
+        wanted: Requirements for generated searches.
     """
 
     def __init__(self, rules: Rules, wanted: Wanted) -> None:
@@ -59,15 +59,15 @@ class HomeDynamics(Dynamics[NavigationState, Action]):
         """Returns a random search in a home whose floor plan belongs to a split.
 
         Raises:
-            GenerationError: If no search of the wanted kind was found.
+            GenerationError: If no suitable search was found.
         """
         return navigation_levels.generate(rng, split, self.wanted, self.rules)
 
     def load(self, level: str) -> NavigationState:
-        """Returns the search a level text describes; the length of its shortest plan is free.
+        """Returns the search in a level text; its shortest plan may have any length.
 
         Raises:
-            LevelError: If the text cannot be read, or the search is over already or cannot be solved.
+            LevelError: If the text cannot be parsed, or the search is already over or cannot be solved.
         """
         state = parse_level(level)
         if not free_space(state.home, self.rules.num_steps).is_free_at((state.pose.x, state.pose.y)):
@@ -75,11 +75,11 @@ class HomeDynamics(Dynamics[NavigationState, Action]):
         if self.is_success(state):
             raise LevelError("The agent must not start where the target counts as found; move its pose away.")
         if self.cost_to_go(state) is None:
-            raise LevelError("No way leads to the target; move the furniture (things) or the agent's pose.")
+            raise LevelError("The target cannot be reached; move the furniture (things) or the agent's pose.")
         return state
 
     def dump(self, state: NavigationState) -> str:
-        """Returns the search as JSON; `load` reads it back."""
+        """Returns the search as JSON; `load` parses it."""
         return level_text(state)
 
     def level_split(self, level: str) -> str:
@@ -92,12 +92,12 @@ class HomeDynamics(Dynamics[NavigationState, Action]):
         return state.home.key + repr((*state.pose, state.target, state.instruction)).encode()
 
     def step(self, state: NavigationState, action: Action, rng: np.random.Generator) -> tuple[NavigationState, bool]:
-        """Carries out an action; a move into a wall or furniture, and a tilt beyond 60 degrees, change nothing."""
+        """Executes an action; a move into a wall or furniture, and a tilt beyond 60 degrees, change nothing."""
         pose = navigation_levels.act(state.pose, action, free_space(state.home, self.rules.num_steps))
         return (state, False) if pose is state.pose else (replace(state, pose=pose), True)
 
     def is_success(self, state: NavigationState) -> bool:
-        """Returns whether the target is near enough and, where the rules ask for it, seen."""
+        """Returns whether the target is near enough and, if the rules require it, visible."""
         return navigation_levels.is_success(state.home, state.target, state.pose, self.rules)
 
     def plan(self, state: NavigationState) -> tuple[Action, ...] | None:
@@ -114,19 +114,19 @@ class HomeDynamics(Dynamics[NavigationState, Action]):
 
 
 class HomeView(View[NavigationState]):
-    """Pictures and texts of searches in procedural homes.
+    """Images and texts of searches in procedural homes.
 
     Args:
-        size_px: Width and height of the pictures.
+        size_px: Width and height of the images.
         fov_degrees: Horizontal and vertical field of view.
-        max_visible: How many visible objects the state and its texts name, the nearest first.
+        max_visible: Maximum number of visible objects in the state and its texts, nearest first.
     """
 
     def __init__(self, *, size_px: int, fov_degrees: float, max_visible: int) -> None:
         self.size_px, self.fov_degrees, self.max_visible = size_px, fov_degrees, max_visible
 
     def image(self, state: NavigationState) -> NDArray[np.uint8]:
-        """Returns what the agent sees, uint8[size_px, size_px, 3].
+        """Returns the agent's view, uint8[size_px, size_px, 3].
 
         Raises:
             EngineUnavailableError: If the software renderer is not installed.
@@ -144,7 +144,7 @@ class HomeView(View[NavigationState]):
         return panda_engine.engine().picture(state.home, camera)
 
     def structured(self, state: NavigationState) -> NavigationStateDict:
-        """Returns the search as plain data, the caller's own."""
+        """Returns the search as plain data, as a new object."""
         return shortened(_structured(state, self.fov_degrees), self.max_visible)
 
     def describe(self, state: NavigationState, representation: str) -> str:
@@ -154,7 +154,7 @@ class HomeView(View[NavigationState]):
 
 @lru_cache(maxsize=1024)
 def _structured(state: NavigationState, fov_degrees: float) -> NavigationStateDict:
-    """Returns the search as plain data; every step asks for it twice, as data and in words."""
+    """Returns the search as plain data; cached because every step needs it twice, as data and in words."""
     seen = [
         Sighting(thing.kind, *bearing(state.pose, thing.x_cm / 100, thing.y_cm / 100))
         for thing in map(state.home.things.__getitem__, seen_things(state.home, state.pose, fov_degrees))
@@ -167,12 +167,12 @@ STEP_PENALTY = -0.1
 
 
 class NavigationTask(Task[Any, Action]):
-    """Find what the instruction asks for, in states of either engine. Rewards: VAGEN Table 18.
+    """Find what the instruction asks for, with states of either engine. Rewards: VAGEN Table 18.
 
     Args:
         step_length_m: Length of a move.
         success_threshold_m: Distance from the target that counts as having found it.
-        require_visible: Whether the target must be in view too.
+        require_visible: Whether the target must also be visible.
     """
 
     name = "Navigation"
@@ -213,9 +213,9 @@ class NavigationTask(Task[Any, Action]):
         return action.title
 
     def reasoning(self, state: Any, actions: Sequence[Action], foresee: Callable[[int], Any]) -> str:
-        """Returns where the target is, along and across the view, e.g. `"toaster 1.8 m ahead, 0.4 m to the left"`.
+        """Returns the target's position along and across the view, e.g. `"toaster 1.8 m ahead, 0.4 m to the left"`.
 
-        Distance and direction alone do not tell how many moves ahead and how many aside it takes.
+        Distance and direction alone do not determine the number of moves ahead and to the side.
         """
         ahead_m, right_m = state.target_bearing
         along = f"{abs(ahead_m):.1f} m {'behind' if ahead_m < 0 else 'ahead'}"
@@ -223,13 +223,13 @@ class NavigationTask(Task[Any, Action]):
         return f"{words_of(state.target_type)} {along}, {across}"
 
     def expert_sections(self, state: Any, actions: Sequence[Action]) -> Mapping[str, str]:
-        """Returns free thoughts: where the target is."""
+        """Returns the target's position as a free-form thought."""
         return self.seen_sections(state)
 
     def seen_sections(self, state: Any) -> Mapping[str, str]:
-        """Returns free thoughts: how many moves away the target is, e.g. `"5 ahead, 2 left"`.
+        """Returns the number of moves to the target as a free-form thought, e.g. `"5 ahead, 2 left"`.
 
-        That is what the moves follow from; states in full would be five times as long to learn.
+        The moves follow from it; full states would be five times as long to learn.
         """
         ahead, right = (round(metres / self.step_length_m) for metres in state.target_bearing)
         along, across = "behind" if ahead < 0 else "ahead", "left" if right < 0 else "right"
@@ -240,11 +240,11 @@ class NavigationTask(Task[Any, Action]):
         return {"success": SUCCESS_REWARD} if success else {"step": STEP_PENALTY}
 
     def noop_terms(self) -> dict[str, float]:
-        """Returns one step's penalty: doing nothing is never free."""
+        """Returns one step penalty, so that doing nothing is never free."""
         return {"step": STEP_PENALTY}
 
     def best_return(self, state: Any, num_actions: int) -> float:
-        """Returns the return of finding the target with the last of `num_actions` actions."""
+        """Returns the return for finding the target with the last of `num_actions` actions."""
         return SUCCESS_REWARD + STEP_PENALTY * (num_actions - 1)
 
 
@@ -252,70 +252,72 @@ ENGINES = ("panda3d", "ai2thor")
 
 
 class NavigationWorld(World[Any, Action]):
-    """Navigation: find a thing in a furnished home, seen through the agent's own eyes.
+    """Navigation: find a thing in a furnished home, in first-person view.
 
     ## Description
-    A home of two to four rooms with doorways and about 35 things of 51 kinds, drawn anew at every reset. The agent
-    sees a picture from 1.3 m above the floor and is asked for one thing: by name, by use, by looks. It stands on a
-    lattice of 0.25 m and looks in one of four directions; walls and furniture stop it.
+    A home of two to four rooms with doorways and about 35 things of 51 kinds, drawn at random on every reset.
+    The agent sees an image from 1.3 m above the floor and is asked to find one thing: by name, use, or
+    appearance. It stands on a lattice of 0.25 m and looks in one of four directions; walls and furniture stop
+    it.
 
-    Homes are drawn by panda3d's software renderer, which needs neither GPU nor display and gives the same bytes in
-    every process (extra `navigation`).
+    Homes are drawn by panda3d's software renderer, which needs neither GPU nor display and produces the same
+    bytes in every process (extra `navigation`).
 
     ## Action Space
-    `FreeText`: the model's whole response in the strategy's format. The answer holds actions from moveahead,
-    moveback, moveright, moveleft (one step each), rotateright, rotateleft (90°), lookup, lookdown (30°, at most 60°
-    from level), separated by commas, in any case; those beyond `max_actions_per_turn` are cut (VAGEN Table 10). An
-    action that is blocked changes nothing.
+    `FreeText`: the model's whole response in the strategy's format. The answer contains actions from
+        moveahead, moveback, moveright, moveleft (one step each), rotateright, rotateleft (90°), lookup,
+        lookdown (30°, at most 60° from level), separated by commas, in any case; those beyond
+        `max_actions_per_turn` are dropped (VAGEN Table 10). A blocked action changes nothing.
 
     ## Observation Space
-    `Dict(text=FreeText, image=Box(uint8[resolution, resolution, 3]))`; without `image` in text mode. The first text
-    holds the instruction.
+    `Dict(text=FreeText, image=Box(uint8[resolution, resolution, 3]))`; without `image` in text mode. The
+    first text contains the instruction.
 
     ## State
     `info["state"]` is a dictionary with the keys of VAGEN, Appendix D.1: `target_obj_type`,
-    `target_distance_to_player` (level, metres), `target_direction_to_player` (`ahead`, `left`, `right` or `back`,
-    within 45° of it) and `visible_objects`, a list of `type`, `direction_to_player`, `distance_to_player`, nearest
-    first. An object is visible if its middle is in the picture and no wall or solid furniture is before it.
-    Representations are `natural_language` and `structured`, both written from this dictionary, with the `max_visible`
-    nearest objects.
+    `target_distance_to_player` (horizontal, in meters), `target_direction_to_player` (`ahead`, `left`,
+    `right` or `back`, within 45°) and `visible_objects`, a list of `type`, `direction_to_player`,
+    `distance_to_player`, nearest first. An object is visible if its middle is in the image and no wall or
+    solid furniture hides it. The representations are `natural_language` and `structured`, both derived from
+    this dictionary, with the `max_visible` nearest objects.
 
     ## Rewards
-    +10 when the target is found, -0.1 for every other action (and for a turn without any), +0.5 a turn for a response
-    in the format (VAGEN Table 18). Reasoning rewards are added by the trainer, not here.
+    +10 when the target is found, -0.1 for every other action (and for a turn without actions), +0.5 per turn
+    for a response in the format (VAGEN Table 18). The trainer adds reasoning rewards.
 
     ## Starting State
-    A random home whose floor plan belongs to the split, a target that the instruction means without doubt, and a place
-    from which the shortest plan takes `min_solution_length` to `max_turns * max_actions_per_turn` actions. The target
-    is in the same room and in the first picture. In the set `long_horizon` it is in another room, which the
-    instruction names, out of sight, and the plan takes at least 8 actions.
-    Otherwise an agent that always moves ahead finds about 0.3 of the targets, and always the same twenty moves, found
-    by trying, find more: compare with the agent `lazy`, which looks for such moves, not with 0.
+    A random home whose floor plan belongs to the split, a target that the instruction identifies
+    unambiguously, and a place from which the shortest plan takes `min_solution_length` to `max_turns *
+    max_actions_per_turn` actions. The target is in the same room and in the first image. In the set
+    `long_horizon`, it is in another room, named in the instruction, and out of sight, and the plan takes at
+    least 8 actions. In the other sets, an agent that always moves ahead finds about 30% of the targets, and
+    the best fixed sequence of twenty moves finds more: compare with the agent `lazy`, which searches for such
+    sequences, not with 0.
 
     ## Episode End
-    Terminated when the target is found: the agent is within `success_threshold` metres of its middle, measured on the
-    floor, and, with `require_visible=True`, sees it. Truncated after `max_turns` turns.
+    Terminated when the target is found: the agent is within `success_threshold` meters of its middle,
+    measured on the floor, and, with `require_visible=True`, sees it. Truncated after `max_turns` turns.
 
     ## Arguments
-    `instruction_set="base"`: `base` asks by name, `common_sense` by use, `complex_instruction` by name among
-    distractions, `visual_appearance` by colour and shape, `long_horizon` by name and room. `resolution=255`, to 2048;
-    `fov=100`; `step_length=0.25`, a multiple of 0.25; `success_threshold=1.0`; `require_visible=False`;
-    `min_solution_length=5` (8 in `long_horizon`); `things=None`, the kinds of things that homes hold, such as `("Bed",
-    "Fridge")`, or all (panda3d only); `max_visible=5`; `engine="panda3d"`; and those of every world:
-    `prompt_format`, `representation`, `obs_mode`, `split`, `max_turns=4`, `max_actions_per_turn=5`, `max_steps=None`,
-    `format_reward=0.5`, `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `reading="strict"`,
-    `render_mode`. Defaults: VAGEN Table 11. Its `down_sample_ratio` and `multiview` have no counterpart here: ask for
-    the resolution you want. `reset(options={"level": text})` takes the JSON that `render()` gives with
-    `render_mode="ansi"`.
+    `instruction_set="base"`: `base` asks by name, `common_sense` by use, `complex_instruction` by name with
+    distractions, `visual_appearance` by color and shape, `long_horizon` by name and room. `resolution=255`,
+    up to 2048; `fov=100`; `step_length=0.25`, a multiple of 0.25; `success_threshold=1.0`;
+    `require_visible=False`; `min_solution_length=5` (8 in `long_horizon`); `things=None`, the kinds of things
+    in homes, such as `("Bed", "Fridge")`, or all (panda3d only); `max_visible=5`; `engine="panda3d"`; and
+    those of every world: `prompt_format`, `representation`, `obs_mode`, `split`, `max_turns=4`,
+    `max_actions_per_turn=5`, `max_steps=None`, `format_reward=0.5`, `prompt_example=True`,
+    `system_prompt=False`, `format_reminder=False`, `reading="strict"`, `render_mode`. Defaults: VAGEN Table
+    11. Its `down_sample_ratio` and `multiview` have no counterpart here: set `resolution` directly.
+    `reset(options={"level": text})` takes the JSON that `render()` returns with `render_mode="ansi"`.
 
     ## Second engine
-    `engine="ai2thor"` plays the same task in AI2-THOR's scenes (extra `ai2thor`, version 5.0.0).
-    `local_executable_path` names a Unity build on your disk; without one AI2-THOR downloads its own. `scenes` lists
-    scene names, by default the 120 rooms of iTHOR; `task_file` is a JSON file of EmbodiedBench's form (see
-    `ai2thor_tasks`), which then gives scenes, targets, instructions and starts. *What ran*: the homes above, tested
-    in full. *What did not*: no Unity build could be obtained where this was written (`ValueError: Invalid commit_id
-    ... no build exists`), so this engine is tested against a stand-in for AI2-THOR's controller, and against the real
-    error, only.
+    `engine="ai2thor"` uses AI2-THOR's scenes for the same task (extra `ai2thor`, version 5.0.0).
+    `local_executable_path` is a local Unity build; without one, AI2-THOR downloads its own. `scenes` lists
+    scene names, by default the 120 rooms of iTHOR; `task_file` is a JSON file with EmbodiedBench's format
+    (see `ai2thor_tasks`), which then defines scenes, targets, instructions, and starts. This engine is less
+    tested than the homes above: no Unity build could be obtained during development (`ValueError: Invalid
+    commit_id ... no build exists`), so it was tested only with a mock of AI2-THOR's controller and with the
+    actual error.
 
     ## Version History
     * v0: first version.
@@ -386,11 +388,11 @@ class NavigationWorld(World[Any, Action]):
 
 
 def _kinds(things: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Returns the kinds that homes hold, or None for all."""
+    """Returns the kinds of things in homes, or None for all."""
     if things is None:
         return None
     kinds = (things,) if isinstance(things, str) else tuple(things)
-    require(bool(kinds), "things must name at least one kind; leave it out for all.")
+    require(bool(kinds), "things must list at least one kind; omit it for all.")
     for kind in kinds:
         require_choice("things", kind, PHRASES)
     return kinds

@@ -1,1 +1,1 @@
-"""PrimitiveSkill: a robot arm that picks, places and pushes things on a table."""
+"""PrimitiveSkill: a robot arm that picks, places, and pushes things on a table."""

@@ -32,41 +32,41 @@ from vlm_envs.worlds.primitive_skill.skill_state import (
 )
 
 GRIDS_MM = (1, 2, 5, 10, 20, 50)
-"""Grids that fit where things may stand."""
+"""Supported grids, which fit into the areas where things may be placed."""
 _LARGEST_OF_LANES_MM = 10
 
 _MOVED_M = 0.0005
-"""What moved less did not move: the state stays as it was, so that nothing creeps."""
+"""Smaller movements are ignored: the state stays unchanged, so that nothing drifts."""
 
 
 class PrimitiveSkillDynamics(Dynamics[PrimitiveSkillState, Primitive]):
-    """The table of one task. Each primitive is simulated from the state's numbers, then everything comes to rest.
+    """The table of one task. Each primitive is simulated from the state's numbers until everything is at rest.
 
     Args:
         task: `"place"`, `"stack"`, `"drawer"` or `"align"`.
-        engine: The claim on the simulator.
-        grid_mm: Things stand at multiples of it when an episode begins: a divisor of 20 or 50, and of 10 for `"align"`,
-            whose lanes are that far apart.
-        num_cubes: How many cubes stand on the table, 1 to 3 in `"place"`; None for as many as the task has.
+        engine: The handle of the simulator.
+        grid_mm: Initial positions are multiples of it: a divisor of 20 or 50, or of 10 for `"align"`, whose
+            lanes are that far apart.
+        num_cubes: Number of cubes on the table, 1 to 3 in `"place"`; None for the task's default.
 
     Raises:
-        ConfigError: If there is no such task, or no such grid or number of cubes in it.
+        ConfigError: If the task does not exist, or does not support the grid or number of cubes.
 
     Source: VAGEN, Tables 12 and 13, for actions and budgets; ManiSkill 3.0.1 for the arm and its gains.
     """
 
     steps_are_cheap = False
-    plans_are_shortest = False  # a lucky push may take the place of a pick and a place
+    plans_are_shortest = False  # a lucky push may replace a pick and a place
 
     def __init__(self, *, task: str, engine: EngineHandle, grid_mm: int = 1, num_cubes: int | None = None) -> None:
         self.task = require_choice("task", task, NUM_STAGES)
-        grids = [each for each in GRIDS_MM if task != "align" or each <= _LARGEST_OF_LANES_MM]
+        grids = [grid_mm for grid_mm in GRIDS_MM if task != "align" or grid_mm <= _LARGEST_OF_LANES_MM]
         if require_positive("grid_mm", grid_mm) not in grids:
             raise ConfigError(f"grid_mm of task {task!r} must be one of {', '.join(map(str, grids))}; got {grid_mm}.")
         numbers = skill_levels.NUM_CUBES[task]
         if num_cubes is not None and (not isinstance(num_cubes, int) or num_cubes not in numbers):
-            told = " or ".join(map(str, sorted(numbers)))
-            raise ConfigError(f"num_cubes of task {task!r} must be {told}; got {num_cubes!r}.")
+            allowed = " or ".join(map(str, sorted(numbers)))
+            raise ConfigError(f"num_cubes of task {task!r} must be {allowed}; got {num_cubes!r}.")
         self._grid_mm, self._num_cubes = grid_mm, num_cubes
         self._engine = engine
 
@@ -75,46 +75,49 @@ class PrimitiveSkillDynamics(Dynamics[PrimitiveSkillState, Primitive]):
         return skill_levels.generate(rng, split, self.task, grid_mm=self._grid_mm, num_cubes=self._num_cubes)
 
     def load(self, level: str) -> PrimitiveSkillState:
-        """Returns the state that a JSON text describes.
+        """Returns the state in a JSON text.
 
         Args:
-            level: As `dump` writes it.
+            level: A text in the format of `dump`.
 
         Raises:
-            LevelError: If it cannot be read, is of another task, is solved already or cannot be solved.
+            LevelError: If it cannot be parsed, belongs to another task, is already solved, or cannot be
+                solved.
         """
         state = parse_level(level)
         if state.task != self.task:
             raise LevelError(
-                f"Expected a level of task={self.task!r}; got one of {state.task!r}. Make the env with that task."
+                f"Expected a level of task={self.task!r}; got one of {state.task!r}. Make the environment with that "
+                "task."
             )
         if is_solved(state):
-            raise LevelError("A level must have something left to do; all its goals are met.")
+            raise LevelError("A level must not be solved; all goals of this one are already met.")
         if skill_planner.plan(state) is None:
             raise LevelError(
-                "A level must have a solution, but a cube, a target or the drawer that it is about is out of the arm's "
-                "reach; move it nearer to the middle of the table."
+                "A level must have a solution, but a cube, a target, or the drawer is out of the arm's reach; move "
+                "it nearer "
+                "to the middle of the table."
             )
         return state
 
     def dump(self, state: PrimitiveSkillState) -> str:
-        """Returns the state as one line of JSON; `load` reads it back."""
+        """Returns the state as one line of JSON; `load` parses it."""
         return level_text(state)
 
     def level_key(self, state: PrimitiveSkillState) -> bytes:
-        """Returns canonical bytes of the table and its goals, whatever the wording."""
+        """Returns canonical bytes of the table and its goals, regardless of wording."""
         return level_key(state)
 
     def step(
         self, state: PrimitiveSkillState, action: Primitive, rng: np.random.Generator
     ) -> tuple[PrimitiveSkillState, bool]:
-        """Carries out a primitive.
+        """Executes a primitive.
 
         Args:
-            state: The table now.
-            action: What to do. What cannot be done (outside the workspace, out of reach, nothing to place, a full
-                hand) does nothing, and the state's `outcome` says why.
-            rng: Not used; the simulation is deterministic.
+            state: The current table.
+            action: The primitive. An impossible one (outside the workspace, out of reach, nothing to place,
+                gripper full) does nothing, and the state's `outcome` explains why.
+            rng: Unused, because the simulation is deterministic.
 
         Returns:
             The table afterwards, and whether anything but the arm has moved.
@@ -126,7 +129,8 @@ class PrimitiveSkillDynamics(Dynamics[PrimitiveSkillState, Primitive]):
         if refusal:
             return replace(state, outcome=refusal), False
         with self._engine.use() as engine:
-            # An expert foresees what it then does, and siblings of a group often do alike
+            # An expert simulates its actions before it takes them, and episodes of a group often take the
+            # same ones
             return engine.outcomes.get((state, action), lambda: _simulated(engine, state, action))
 
     def is_success(self, state: PrimitiveSkillState) -> bool:
@@ -138,16 +142,16 @@ class PrimitiveSkillDynamics(Dynamics[PrimitiveSkillState, Primitive]):
         return skill_planner.plan(state)
 
     def suboptimal_plan(self, state: PrimitiveSkillState) -> tuple[Primitive, ...] | None:
-        """Returns the planner's primitives with cubes on the nearer targets, whichever they belong on."""
+        """Returns the planner's primitives with cubes on their nearest targets, regardless of the goals."""
         return skill_planner.suboptimal_plan(state)
 
     def close(self) -> None:
-        """Lets go of the simulator."""
+        """Releases the simulator."""
         self._engine.close()
 
 
 def _simulated(engine: Engine, state: PrimitiveSkillState, action: Primitive) -> tuple[PrimitiveSkillState, bool]:
-    """Returns the table after the arm has moved, and whether anything but the arm has."""
+    """Returns the table after a motion of the arm, and whether anything but the arm has moved."""
     engine.put(state)
     try:
         held = carry_out(engine, action, state.held)
@@ -163,7 +167,7 @@ _MISSED = {Skill.PICK: "{} closed on nothing", Skill.PLACE: "{} changed nothing"
 
 
 def _refusal(state: PrimitiveSkillState, action: Primitive) -> str:
-    """Returns why a primitive is not tried, or an empty string."""
+    """Returns why a primitive is not executed, or an empty string."""
     if not action.is_within(state.task):
         return f"{action} is outside the workspace limits"
     if action.skill is Skill.PLACE and state.held is None:
@@ -187,15 +191,15 @@ def _differs(before: PrimitiveSkillState, after: PrimitiveSkillState) -> bool:
 
 
 class PrimitiveSkillView(View[PrimitiveSkillState]):
-    """Pictures and texts of tables.
+    """Images and texts of tables.
 
     Args:
-        engine: The claim on the simulator.
-        resolution: Side of the pictures in pixels, 32 to 2048.
+        engine: The handle of the simulator.
+        resolution: Side of the images in pixels, 32 to 2048.
         camera: `"front"` or `"above"`.
 
     Raises:
-        ConfigError: If the resolution is out of range, or there is no such camera.
+        ConfigError: If the resolution is out of range, or the camera does not exist.
     """
 
     def __init__(self, *, engine: EngineHandle, resolution: int = 256, camera: str = "front") -> None:
@@ -204,7 +208,7 @@ class PrimitiveSkillView(View[PrimitiveSkillState]):
         self._engine = engine
 
     def image(self, state: PrimitiveSkillState) -> NDArray[np.uint8]:
-        """Returns the camera's picture, uint8[resolution, resolution, 3].
+        """Returns the camera's image, uint8[resolution, resolution, 3].
 
         Raises:
             EngineUnavailableError: If the renderer cannot run here.
@@ -221,7 +225,7 @@ class PrimitiveSkillView(View[PrimitiveSkillState]):
         return skill_state.describe(state, representation)
 
     def close(self) -> None:
-        """Lets go of the renderer."""
+        """Releases the renderer."""
         self._engine.close()
 
 
@@ -230,10 +234,10 @@ SUCCESS_REWARD = 10.0
 STAGE_REWARD = 2.0
 
 NEAR_MM = 30
-"""A point this near to a thing's centre means the thing."""
+"""Maximum distance at which a point refers to a thing's center."""
 
 _ABOUT_THINGS = 0.8
-"""Share of random primitives whose points are positions of things."""
+"""Fraction of random primitives that use the position of a thing."""
 _HELP: Mapping[str, str] = {
     "natural_language": "Describe states by where things are, such as: the red cube is at (62, -55, 20). "
     "the gripper is empty.",
@@ -242,11 +246,11 @@ _HELP: Mapping[str, str] = {
 
 
 class PrimitiveSkillTask(Task[PrimitiveSkillState, Primitive]):
-    """Do to the things on the table what the instruction says. Rewards: VAGEN Table 19.
+    """Change the table as instructed. Rewards: VAGEN Table 19.
 
     Args:
         task: `"place"`, `"stack"`, `"drawer"` or `"align"`.
-        show_positions: Whether every observation tells where things are, unnamed.
+        show_positions: Whether every observation lists the positions of things, without names.
     """
 
     name = "PrimitiveSkill"
@@ -267,15 +271,15 @@ class PrimitiveSkillTask(Task[PrimitiveSkillState, Primitive]):
         )
 
     def write_action(self, action: Primitive) -> str:
-        """Returns a primitive as the grammar reads it."""
+        """Returns a primitive in the grammar's syntax."""
         return str(action)
 
     def instruction(self, state: PrimitiveSkillState) -> str:
-        """Returns what this level asks for, and the workspace limits."""
+        """Returns the instruction of this level, and the workspace limits."""
         return skill_state.instruction(state)
 
     def hint(self, state: PrimitiveSkillState) -> str:
-        """Returns the unnamed positions, unless they are hidden, and why the last primitive did nothing, if so."""
+        """Returns the unnamed positions, unless they are hidden, and why the last primitive had no effect, if so."""
         failed = f"Reason: {state.outcome}." if state.outcome else ""
         told = skill_state.hint(state) if self.show_positions else ""
         return "\n".join(filter(None, (failed, told)))
@@ -283,9 +287,9 @@ class PrimitiveSkillTask(Task[PrimitiveSkillState, Primitive]):
     def reward_terms(
         self, state: PrimitiveSkillState, next_state: PrimitiveSkillState, *, success: bool
     ) -> dict[str, float]:
-        """Returns the success reward at the end; else the step penalty, and `(stage + 1) * 2` for a new highest stage.
+        """Returns the success reward at the end, else the step penalty and `(stage + 1) * 2` for a new highest stage.
 
-        Source: VAGEN, Table 19. The action that solves the task is paid by the success reward alone.
+        Source: VAGEN, Table 19. The action that solves the task earns only the success reward.
         """
         if success:
             return {"success": SUCCESS_REWARD}
@@ -295,16 +299,16 @@ class PrimitiveSkillTask(Task[PrimitiveSkillState, Primitive]):
         return terms
 
     def noop_terms(self) -> dict[str, float]:
-        """Returns one step's penalty: doing nothing is never free."""
+        """Returns one step penalty, so that doing nothing is never free."""
         return {"step": STEP_PENALTY}
 
     def best_return(self, state: PrimitiveSkillState, num_actions: int) -> float:
-        """Returns the return of a plan of `num_actions`, which reaches every stage not reached yet, one by one."""
+        """Returns the return of a plan with `num_actions` that reaches all remaining stages one by one."""
         stages = sum(_stage_reward(stage) for stage in range(state.highest_stage + 1, num_stages(state)))
         return SUCCESS_REWARD + STEP_PENALTY * (num_actions - 1) + stages
 
     def sample_action(self, state: PrimitiveSkillState, rng: np.random.Generator) -> Primitive:
-        """Returns a random primitive within the workspace, most often at the position of a thing."""
+        """Returns a random primitive within the workspace, usually at the position of a thing."""
         skill = tuple(Skill)[rng.integers(len(Skill))]
         return Primitive(skill, self._point(state, rng), self._point(state, rng) if skill is Skill.PUSH else None)
 
@@ -320,7 +324,7 @@ class PrimitiveSkillTask(Task[PrimitiveSkillState, Primitive]):
     def reasoning(
         self, state: PrimitiveSkillState, actions: Sequence[Primitive], foresee: Callable[[int], PrimitiveSkillState]
     ) -> str:
-        """Returns what each primitive is meant to do; nothing is simulated for it."""
+        """Returns the purpose of each primitive, without simulating it."""
         held = None if state.held is None else state.cubes[state.held].name
         reasons = []
         for action in actions:
@@ -341,75 +345,77 @@ def _stage_reward(stage: int) -> float:
 
 
 def _nearest(state: PrimitiveSkillState, point: Millimetres, *, without: str | None) -> str:
-    """Returns which thing is nearest to a point, seen from above, leaving out the one that is held."""
-    places = {name: place for name, place in skill_state.positions(state).items() if name != without}
+    """Returns the name of the thing nearest to a point, seen from above, except the held one."""
+    places = {name: position for name, position in skill_state.positions(state).items() if name != without}
     return min(places, key=lambda name: math.dist(places[name][:2], point[:2]))
 
 
 def _movable_at(state: PrimitiveSkillState, point: Millimetres) -> str | None:
-    """Returns the thing at a point that the gripper could take or push, or None."""
+    """Returns the name of the movable thing at a point, or None."""
     places = skill_state.positions(state)
-    near = {name: math.dist(place, point) for name, place in places.items() if name.endswith(("cube", "handle"))}
-    name = min(near, key=lambda each: near[each])
+    near = {name: math.dist(position, point) for name, position in places.items() if name.endswith(("cube", "handle"))}
+    name = min(near, key=lambda thing: near[thing])
     return name if near[name] < NEAR_MM else None
 
 
 class PrimitiveSkillWorld(World[PrimitiveSkillState, Primitive]):
-    """PrimitiveSkill: command a robot arm with pick, place and push; `task`, `place` by default, is one of four.
+    """PrimitiveSkill: command a robot arm with pick, place, and push; `task` selects one of four tasks.
 
     ## Description
-    A Panda arm stands at the far side of a table with coloured cubes of 40 mm. There are four tasks:
+    A Panda arm stands at the far side of a table with colored cubes of 40 mm. There are four tasks:
 
-    * `place`: put two named cubes on the left and right target, two discs on the table; a single cube on one of them;
+    * `place`: put two named cubes on the left and right target, two discs on the table; or a single cube on
+      one of them;
     * `stack`: put one cube on another, and the third on a target;
     * `drawer`: put a cube into the drawer of a cabinet and leave it shut; the arm has to open it first;
     * `align`: give all cubes the same x coordinate, within 10 mm.
 
-    Motion is simulated by PhysX through SAPIEN 3, with the Panda model, gains and control rate of ManiSkill 3, on the
-    CPU; pictures are drawn by a software Vulkan driver. Both are deterministic, and every action starts from the
-    numbers of the state alone. Colours, order of positions, layout and wording are drawn anew for every level.
-    ManiSkill itself is not loaded, for it would bring torch into every worker process; given the same joint targets,
-    its own `PickCube-v1` moves arm and cube as this table does, which the tests compare.
+    Motion is simulated by PhysX through SAPIEN 3, with the Panda model, gains, and control rate of ManiSkill
+    3, on the CPU; images are rendered by a software Vulkan driver. Both are deterministic, and every action
+    starts from the numbers in the state alone. Colors, order of positions, layout, and wording are drawn at
+    random for every level. ManiSkill itself is not imported, because it would load torch into every worker
+    process; tests verify that its own `PickCube-v1` moves arm and cube identically for the same joint
+    targets.
 
     ## Action Space
-    `FreeText`: the model's whole response in the strategy's format. The answer holds `pick(x,y,z)`, `place(x,y,z)` and
-    `push(x1,y1,z1,x2,y2,z2)` in whole millimetres, separated by `|`; those beyond `max_actions_per_turn` are cut.
-    A primitive that cannot be done (a point outside the workspace limits or out of reach; nothing to place; a full
-    gripper) is carried out without effect, and the next observation says why. The limits are the paper's: x -100 to
-    150, y -200 to 200, z 10 to 200 in mm, and in `drawer` x -500 to -100, y -600 to 200, z 10 to 650, where coordinates
-    count from another point: the same picture, the same arm, x less by 250.
+    `FreeText`: the model's whole response in the strategy's format. The answer contains `pick(x,y,z)`,
+        `place(x,y,z)` and `push(x1,y1,z1,x2,y2,z2)` in integer millimeters, separated by `|`; those beyond
+        `max_actions_per_turn` are dropped. An impossible primitive (a point outside the workspace limits or
+        out of reach; nothing to place; a full gripper) has no effect, and the next observation explains why.
+        The limits are the paper's: x -100 to 150, y -200 to 200, z 10 to 200 in mm, and in `drawer` x -500 to
+        -100, y -600 to 200, z 10 to 650, with another origin: the same scene and arm, with x smaller by 250.
 
     ## Observation Space
-    `Dict(text=FreeText, image=Box(uint8[resolution, resolution, 3]))`; without `image` in text mode. Each text lists
-    the positions of the things without their names, unless `show_positions` is False.
+    `Dict(text=FreeText, image=Box(uint8[resolution, resolution, 3]))`; without `image` in text mode. Each
+    text lists the positions of the things without their names, unless `show_positions` is False.
 
     ## Rewards
-    +10 for the action that solves the task. For every other one -0.1, and `(stage + 1) * 2` when it reaches a stage
-    higher than any before; the stages, from 0, are: first cube held, first cube placed, second cube held (`place`,
-    `stack`); drawer open, cube held, cube inside (`drawer`); one aligned, two aligned (`align`). A turn without any
-    action costs 0.1; +0.5 a turn for a response in the format (VAGEN Table 19; its Section 2.3 has +1 for each
-    subgoal). Reasoning rewards are added by the trainer, not here.
+    +10 for the action that solves the task. Any other action costs 0.1, and earns `(stage + 1) * 2` when it
+    reaches a new highest stage. The stages, from 0, are: first cube held, first cube placed, second cube held
+    (`place`, `stack`); drawer open, cube held, cube inside (`drawer`); one aligned, two aligned (`align`). A
+    turn without actions costs 0.1; +0.5 per turn for a response in the format (VAGEN Table 19; its Section
+    2.3 has +1 for each subgoal). The trainer adds reasoning rewards.
 
     ## Starting State
-    A random table of the split with the arm drawn back and nothing done yet. The drawer is shut.
+    A random table of the split with the arm drawn back, the drawer shut, and no goal met.
 
     ## Episode End
     Terminated when the task is solved. Truncated after `max_turns` turns.
 
     ## Arguments
-    `task="place"`; `resolution=256`, side of the picture, 32 to 2048; `camera="front"`, or `"above"`, which looks
-    straight down on 0.46 m of the table, where no arm is in the picture; `grid_mm=1`, at whose multiples things
-    stand when an episode begins (1, 2, 5, 10, or 20 or 50, which `align` does not take); `num_cubes=None`, the
-    task's own number, 3 or, in `place`, also 2 or 1, and 2 in `drawer`; `show_positions=True`; and those of every
-    world: `prompt_format`, `representation` (natural_language or structured), `obs_mode`, `split`, `max_turns=3`,
-    `max_actions_per_turn=2`, `max_steps=None`, `format_reward=0.5`, `prompt_example=True`, `system_prompt=False`,
-    `format_reminder=False`, `reading="strict"`, `render_mode`. Defaults: VAGEN Table 13. `reset(options={"level":
-    text})` takes the JSON that `dynamics.dump(state)` writes.
+    `task="place"`; `resolution=256`, side of the image, 32 to 2048; `camera="front"`, or `"above"`, which
+    looks straight down on 0.46 m of the table, without the arm; `grid_mm=1`: initial positions are multiples
+    of it (1, 2, 5, 10, or, except in `align`, 20 or 50); `num_cubes=None`, the task's default of 3 or, in
+    `drawer`, 2; `place` also supports 2 and 1; `show_positions=True`; and those of every world:
+    `prompt_format`, `representation` (natural_language or structured), `obs_mode`, `split`, `max_turns=3`,
+    `max_actions_per_turn=2`, `max_steps=None`, `format_reward=0.5`, `prompt_example=True`,
+    `system_prompt=False`, `format_reminder=False`, `reading="strict"`, `render_mode`. Defaults: VAGEN Table
+    13. `reset(options={"level": text})` takes JSON in the format of `dynamics.dump(state)`.
 
     ## Requirements
-    The extra `manipulation` (SAPIEN, and ManiSkill for its robot model) and a Vulkan driver, such as
-    Mesa's software driver of 2024 or later; on Debian 12 it is in bookworm-backports. Without them the first
-    reset raises `EngineUnavailableError`, which says what is missing. The worlds of one process share one simulator.
+    The extra `manipulation` (SAPIEN, and ManiSkill for its robot model) and a Vulkan driver, such as Mesa's
+    software driver of 2024 or later; on Debian 12 it is in bookworm-backports. Without them, the first reset
+    raises `EngineUnavailableError`, which names what is missing. All worlds of a process share one simulator.
 
     ## Version History
     * v0: first version.

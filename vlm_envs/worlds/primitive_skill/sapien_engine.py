@@ -1,8 +1,8 @@
 """The simulator of PrimitiveSkill: load a state, execute a motion, read the resulting state, draw an image.
 
-One engine serves every world of a process because it keeps nothing of an episode: each motion starts from the numbers
-of a state alone. PhysX remembers contacts, and even the order in which they first occurred, and what it remembers would
-leak into the result; so every state is put into a new scene made of the same bodies.
+One engine serves every world of a process because it stores no episode state: each motion starts from the
+numbers of a state alone. PhysX caches contacts, and even the order in which they first occurred, which would
+leak into the result, so every state is put into a new scene made of the same bodies.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from vlm_envs.worlds.primitive_skill.skill_state import (
 )
 
 SUPERSAMPLING = 2
-"""Pictures are drawn this much larger along each side and averaged, which smooths edges."""
+"""Images are rendered this much larger along each side and averaged, which smooths edges."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewpoint:
-    """Where a camera stands.
+    """A camera pose.
 
     Attributes:
-        eye_m: Its place in the scene.
-        rotation: Its rotation (w, x, y, z); unturned it looks along x.
-        field_of_view_rad: How wide it sees.
-        shows_arm: Whether the arm, which is drawn back in every picture, or its shadow is within its pictures. Drawing
-            an arm takes four times as long as all the rest.
+        eye_m: Its position in the scene.
+        rotation: Its rotation (w, x, y, z); without rotation, it looks along x.
+        field_of_view_rad: Its field of view.
+        shows_arm: Whether the arm, which is drawn back in every image, or its shadow is visible. Rendering
+            the arm takes four times as long as everything else.
     """
 
     eye_m: Vector
@@ -72,7 +72,7 @@ VIEWPOINTS: Mapping[str, Viewpoint] = {
         shows_arm=False,
     ),
 }
-"""Both look towards -x: at (-0.075, 0, 0.075), and down at (0.025, 0, 0).
+"""Both cameras look towards -x: at (-0.075, 0, 0.075), and down at (0.025, 0, 0).
 
 From above, an image shows 0.46 m of the table along each side.
 """
@@ -96,9 +96,9 @@ Floats = npt.NDArray[np.float64]
 
 TOOL = "panda_hand_tcp"
 MAX_NUM_OUTCOMES = 512
-"""Most results of motions that are kept."""
+"""Maximum number of cached motion results."""
 MAX_PICTURE_BYTES = 8 << 20
-"""Most pictures that are kept: worlds of a group begin at the same table, and often go on to the same."""
+"""Size of the image cache: worlds of a group start at the same table, and often stay alike."""
 _ARM_MASK = np.array([1] * NUM_ARM_JOINTS + [0, 0])
 _IK_TOLERANCE = 1e-3
 _AT_REST_M_PER_S = 2e-3
@@ -110,11 +110,11 @@ RGB: dict[str, tuple[float, float, float, float]] = {
     "blue": (0.03, 0.12, 0.80, 1.0),
     "purple": (0.40, 0.05, 0.55, 1.0),
 }
-"""Linear colours of the cubes."""
+"""Linear colors of the cubes."""
 
 
 class Engine:
-    """A built scene with an arm that can be told where to go; `outcomes` keeps what motions led to."""
+    """A scene with a controllable arm; `outcomes` caches the results of motions."""
 
     def __init__(self) -> None:
         """Starts SAPIEN; raises `EngineUnavailableError` if it cannot run here."""
@@ -143,14 +143,14 @@ class Engine:
     # --- states in and out
 
     def put(self, state: PrimitiveSkillState) -> None:
-        """Makes the scene stand exactly as in a state, with nothing remembered of what was before."""
+        """Sets the scene to a state, without any memory of earlier ones."""
         self._furniture.renew()
         self.show(state)
         finger = HOME_QPOS[-1] if state.held is None else -0.01
         self.aim(np.array((*HOME_QPOS[:NUM_ARM_JOINTS], finger, finger)))
 
     def show(self, state: PrimitiveSkillState) -> None:
-        """Moves everything to where a state has it, at rest, and gives the cubes their colors."""
+        """Moves everything to its position in a state, at rest, and sets the colors of the cubes."""
         furniture = self._furniture
         self._state, self._frame_x_m = state, FRAME_X_M[state.task]
         _set_joints(self._robot, state.qpos)
@@ -167,7 +167,7 @@ class Engine:
         for index, disc in enumerate(furniture.discs):
             is_used = index < len(state.targets)
             disc.set_pose(self._pose(state.targets[index].point if is_used else (PARKED_X_M, 1.0, FLOOR_M)))
-        # The floor is far below a parked cabinet; nothing there touches it
+        # The floor is far below a parked cabinet, where nothing touches it
         drawer = state.drawer
         furniture.cabinet.set_root_pose(
             self._pose([PARKED_X_M, 0.0, 0.0] if drawer is None else [0.0, drawer.y_mm / 1000, 0.0])
@@ -175,7 +175,7 @@ class Engine:
         _set_joints(furniture.cabinet, [0.0 if drawer is None else drawer.open_m])
 
     def take(self) -> PrimitiveSkillState:
-        """Returns the state that was put, with arm, cubes, and drawer where they are now."""
+        """Returns the state that was put, with the current arm, cubes, and drawer."""
         cubes = []
         for cube, entity in zip(self._state.cubes, self._furniture.cubes, strict=False):
             x, y, z = map(float, entity.pose.p)
@@ -190,27 +190,27 @@ class Engine:
     # --- motion, in ManiSkill's coordinates
 
     def scene_point(self, point_mm: Sequence[int]) -> Floats:
-        """Returns a point of the state's task, in mm, as one of the scene, in m."""
+        """Converts a point of the state's task, in mm, to the scene, in m."""
         return np.array(point_mm, np.float64) / 1000 - (self._frame_x_m, 0.0, 0.0)
 
     def advance(self, duration_s: float) -> None:
-        """Lets time pass, in whole simulation steps."""
+        """Simulates a duration, rounded to whole steps."""
         for _ in range(max(1, round(duration_s / TIMESTEP_S))):
             self._furniture.physics.step()
 
     @property
     def tool_position(self) -> Floats:
-        """Where the point between the fingers is, in m."""
+        """Position of the point between the fingers, in m."""
         return np.array(self._robot.links[self._tool_index].entity_pose.p, np.float64)
 
     @property
     def finger_gap_m(self) -> float:
-        """How far the fingers are apart."""
+        """Distance between the fingers, in m."""
         return float(self._robot.get_qpos()[NUM_ARM_JOINTS:].sum())
 
     @property
     def cube_positions(self) -> Floats:
-        """The cubes' centres, float64[num_cubes, 3], in m."""
+        """The cubes' centers, float64[num_cubes, 3], in m."""
         poses = [cube.pose.p for cube in self._furniture.cubes[: len(self._state.cubes)]]
         return np.array(poses, np.float64).reshape(-1, 3)
 
@@ -218,8 +218,8 @@ class Engine:
         """Returns joint targets that bring the tool to a pose, or None if it is out of reach.
 
         Args:
-            position: Of the point between the fingers, in m.
-            rotation: Of the tool.
+            position: Position of the point between the fingers, in m.
+            rotation: Rotation of the tool.
             near: Joint targets to start the search from, float64[9].
         """
         x, y, z = map(float, position)
@@ -236,13 +236,13 @@ class Engine:
         return joints
 
     def aim(self, joints: Floats) -> None:
-        """Sets what the joints are driven towards, float64[9]."""
+        """Sets the drive targets of the joints, float64[9]."""
         self.targets = np.array(joints, np.float64)
         for joint, target in zip(self._robot.active_joints, self.targets, strict=True):
             joint.set_drive_target(float(target))
 
     def touches(self, cube: int) -> bool:
-        """Returns whether a cube presses against anything but the arm."""
+        """Returns whether a cube touches anything but the arm."""
         body = self._furniture.cube_bodies[cube]
         for contact in self._furniture.physics.get_contacts():
             first, second = contact.bodies
@@ -253,17 +253,17 @@ class Engine:
         return False
 
     def is_at_rest(self) -> bool:
-        """Returns whether the arm, the cubes and the drawer have all come to rest."""
+        """Returns whether the arm, the cubes, and the drawer are at rest."""
         speeds = [np.abs(self._robot.get_qvel()).max(), np.abs(self._furniture.cabinet.get_qvel()).max()]
         for body in self._furniture.cube_bodies[: len(self._state.cubes)]:
             speeds.append(np.linalg.norm(body.get_linear_velocity()))
             speeds.append(np.linalg.norm(body.get_angular_velocity()) * CUBE_HALF_M)
         return bool(max(speeds) < _AT_REST_M_PER_S)
 
-    # --- pictures
+    # --- images
 
     def picture(self, state: PrimitiveSkillState, size_px: int, viewpoint: str = "front") -> npt.NDArray[np.uint8]:
-        """Returns what the camera of a viewpoint sees of a state, uint8[size_px, size_px, 3]."""
+        """Renders a state from a viewpoint, uint8[size_px, size_px, 3]."""
         return self._pictures.get((state, size_px, viewpoint), lambda: self._drawn(state, size_px, viewpoint)).copy()
 
     def _drawn(self, state: PrimitiveSkillState, size_px: int, viewpoint: str) -> npt.NDArray[np.uint8]:
@@ -281,7 +281,7 @@ class Engine:
 
 
 def _set_joints(articulation: Any, qpos: Sequence[float]) -> None:
-    """Puts joints to positions, at rest."""
+    """Sets joint positions, at rest."""
     articulation.set_qpos(np.array(qpos, np.float32))
     articulation.set_qvel(np.zeros(len(qpos), np.float32))
 
@@ -304,19 +304,19 @@ _starting = threading.Lock()
 
 
 class EngineHandle:
-    """A claim on the process's engine, which starts at the first use and ends with its last user.
+    """A reference to the process's engine, which starts on first use and stops with its last user.
 
-    A copy, pickled or not, is a claim of its own that has not been used yet.
+    A copy, pickled or not, is a separate reference that has not been used yet.
     """
 
     _engine: Engine | None = None
 
     @contextmanager
     def use(self) -> Iterator[Engine]:
-        """Gives the engine, started if need be, to one thread at a time.
+        """Yields the engine, starting it if necessary, to one thread at a time.
 
         Raises:
-            EngineUnavailableError: If it cannot run here.
+            EngineUnavailableError: If the engine cannot run here.
         """
         if self._engine is None:
             with _starting:
@@ -324,14 +324,14 @@ class EngineHandle:
                 _running["engine"] = self._engine
         if self._engine.process_id != os.getpid():
             raise EngineUnavailableError(
-                "SAPIEN was started before this process was forked, and cannot go on in it; start worker processes "
+                "SAPIEN was started before this process was forked, and does not work in it; start worker processes "
                 "with start_method='forkserver' or 'spawn'."
             )
         with self._engine.lock:
             yield self._engine
 
     def close(self) -> None:
-        """Lets go of the engine; `use` would claim it again."""
+        """Releases the engine; `use` would acquire it again."""
         self._engine = None
 
     def __getstate__(self) -> dict[str, Any]:

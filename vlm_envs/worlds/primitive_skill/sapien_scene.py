@@ -1,7 +1,7 @@
-"""The bodies of a SAPIEN scene, and a check that the engine can draw here.
+"""The bodies of a SAPIEN scene, and a check that the engine can render here.
 
-A Vulkan driver that does not fit may end the whole process instead of raising, so the first start is tried in a process
-of its own.
+An incompatible Vulkan driver may kill the whole process instead of raising, so the first start is tried in a
+separate process.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ print("started")
 
 
 def mani_skill_assets() -> Path:
-    """Returns the folder of ManiSkill's assets, found without importing ManiSkill (which would import torch).
+    """Returns the folder of ManiSkill's assets without importing ManiSkill, which would import torch.
 
     Raises:
         EngineUnavailableError: If ManiSkill or SAPIEN is not installed.
@@ -62,7 +62,7 @@ def mani_skill_assets() -> Path:
 
 @functools.cache
 def why_unavailable() -> str | None:
-    """Returns why the engine cannot run here and what to do, or None if it can; tried once per process."""
+    """Returns why the engine cannot run here, with a suggestion, or None if it can; tested once per process."""
     try:
         mani_skill_assets()
         trial = subprocess.run(
@@ -79,7 +79,7 @@ def why_unavailable() -> str | None:
 
 
 def require_engine() -> None:
-    """Raises `EngineUnavailableError`, with the remedy, unless the engine can run here."""
+    """Raises `EngineUnavailableError`, with a suggestion, unless the engine can run here."""
     reason = why_unavailable()
     if reason is not None:
         raise EngineUnavailableError(reason)
@@ -92,21 +92,22 @@ _WALL = 0.004
 """Half the thickness of all walls, in m."""
 _DRAWER_TOP, _CABINET_TOP = 0.044, 0.068
 _GAP = 0.003
-"""Play of the drawer in the cabinet, in m."""
+"""Clearance of the drawer in the cabinet, in m."""
 _BODY_COLOR = (0.20, 0.24, 0.32, 1.0)
 _DRAWER_COLOR = (0.75, 0.75, 0.72, 1.0)
 _HANDLE_COLOR = (0.90, 0.42, 0.08, 1.0)
 _RAIL_FRICTION, _RAIL_DAMPING = 0.05, 8.0
-"""What makes the drawer stop where the arm leaves it."""
+"""Damping that stops the drawer where the arm leaves it."""
 
 Box = tuple[Vector, Vector]
-"""Centre and half size in m, in the cabinet's frame: its x is the table's, its y = 0 is the drawer's middle."""
+"""Center and half size in m, in the cabinet's frame: its x is the table's; y = 0 is the middle of the
+drawer."""
 
 
 def add_cabinet(scene: Any) -> Any:
-    """Adds the cabinet to a scene and returns its articulation, whose only joint says how far it is open.
+    """Adds the cabinet to a scene and returns its articulation, whose only joint is the opening of the drawer.
 
-    The root stands at x = 0; turning the root's y moves the whole cabinet sideways.
+    The root is at x = 0; moving its y moves the whole cabinet sideways.
     """
     builder = scene.create_articulation_builder()
     body = builder.create_link_builder()
@@ -135,7 +136,7 @@ def _add_boxes(link: Any, boxes: list[Box], color: Rgba) -> None:
 
 
 def _body_boxes() -> list[Box]:
-    """Returns the cabinet's walls: top, two sides and back."""
+    """Returns the cabinet's walls: top, two sides, and back."""
     outer_x, outer_y = _HALF_X + 2 * _WALL + _GAP, _HALF_Y + 2 * _WALL + _GAP
     middle = _CABINET_TOP / 2
     return [
@@ -147,7 +148,7 @@ def _body_boxes() -> list[Box]:
 
 
 def _drawer_boxes() -> tuple[list[Box], list[Box]]:
-    """Returns the drawer's floor and walls, and the handle on its two stems."""
+    """Returns the drawer's floor and walls, and the handle with its two stems."""
     x, middle, half_height = DRAWER_CENTRE_X_M, (_DRAWER_TOP + 0.002) / 2, (_DRAWER_TOP - 0.002) / 2
     floor = (DRAWER_FLOOR_M - 0.002) / 2
     outer_y = _HALF_Y + 2 * _WALL
@@ -167,7 +168,7 @@ def _drawer_boxes() -> tuple[list[Box], list[Box]]:
 
 
 def _at(position: Vector) -> Any:
-    """Returns the pose of a position."""
+    """Returns a pose without rotation."""
     import sapien
 
     return sapien.Pose(position)
@@ -180,7 +181,7 @@ ARM_STIFFNESS, ARM_DAMPING, FORCE_LIMIT = 1e3, 1e2, 100.0
 
 FLOOR_M = -0.92
 PARKED_X_M = 4.0
-"""Where things that a task does not use stand: on the floor behind the camera."""
+"""Position of things that a task does not use: on the floor behind the camera."""
 
 WOOD: Rgba = (0.52, 0.38, 0.26, 1.0)
 FLOOR: Rgba = (0.24, 0.26, 0.29, 1.0)
@@ -194,11 +195,11 @@ class Furniture:
         scene: The scene; `renew` replaces it.
         physics: Its physics system; `renew` replaces it.
         rendering: Its render system.
-        robot: The Panda.
-        arm_bodies: What is drawn of it.
+        robot: The Panda arm.
+        arm_bodies: The arm's render bodies.
         cubes: The cubes' entities.
         cube_bodies: Their rigid bodies.
-        cube_materials: Their surfaces, for recoloring.
+        cube_materials: Their materials, for recoloring.
         discs: The targets' entities.
         cabinet: The cabinet with its drawer.
     """
@@ -227,12 +228,12 @@ class Furniture:
         self.cabinet = add_cabinet(scene)
 
     def show_arm(self, is_shown: bool) -> None:
-        """Has the arm be drawn in pictures, or not."""
+        """Shows or hides the arm in images."""
         for body in self.arm_bodies:
             body.visibility = float(is_shown)
 
     def renew(self) -> None:
-        """Moves everything into a new scene, whose physics remembers nothing; takes 0.2 ms."""
+        """Moves everything into a new scene, whose physics has no memory; takes 0.2 ms."""
         import sapien
 
         entities = list(self.scene.entities)
@@ -245,7 +246,7 @@ class Furniture:
 
 
 def use_shaders() -> None:
-    """Sets shaders and pixel format for the cameras that this process adds from now on."""
+    """Sets shaders and pixel format for cameras added later in this process."""
     import sapien
 
     sapien.render.set_camera_shader_dir(str(SHADERS))
@@ -262,7 +263,7 @@ def _physics() -> Any:
 
 
 def _add_robot(scene: Any) -> Any:
-    """Adds ManiSkill's Panda with its gains; gravity is balanced, as its controllers do."""
+    """Adds ManiSkill's Panda with its gains; gravity is compensated as by ManiSkill's controllers."""
     import sapien
 
     loader = scene.create_urdf_loader()
@@ -300,7 +301,7 @@ def _add_cube(scene: Any) -> Any:
 
 
 def _add_disc(scene: Any) -> Any:
-    """Adds a flat disc that nothing touches."""
+    """Adds a flat disc without collision."""
     import sapien
 
     builder = scene.create_actor_builder()

@@ -1,7 +1,7 @@
-"""Levels of PrimitiveSkill: their text, and random ones.
+"""Levels of PrimitiveSkill: parsing, serialization, and random generation.
 
-Deviations from VAGEN, which leaves the layouts open: the colors, and the order in which their positions are listed, are
-drawn for every level, so the image is needed to match positions to colors.
+Deviation from VAGEN, which leaves the layouts open: colors, and the order in which positions are listed, are
+drawn at random for every level, so the image is needed to match positions to colors.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _MAX_NUMBER = 1_000_000
 _MAX_JOINT = 2 * math.pi
 _MAX_OUTCOME_CHARS = 200
 _LEAST_CENTERS_M = 0.03
-"""Cubes whose centers are nearer than this would lie in each other."""
+"""Cubes whose centers are closer than this would overlap."""
 _PLAY_M = 0.01
-"""How far a drawer may be shut or open beyond its travel."""
+"""Tolerance of the drawer's opening beyond its travel."""
 
 _TABLE: dict[str, Any] = {
     "task": str,
@@ -59,11 +59,12 @@ _OPTIONAL: dict[str, Any] = {
     "outcome": str,
     "qpos": (float,) * len(HOME_QPOS),
 }
-"""The form of a level: types, tuples of so many, lists of any number, and objects; a drawer may be null."""
+"""The schema of a level: types, fixed-length tuples, lists of any length, and objects; a drawer may be
+null."""
 
 
 def level_text(state: PrimitiveSkillState) -> str:
-    """Returns a state as one line of JSON; equal states give equal text."""
+    """Serializes a state as one line of JSON; equal states give equal text."""
     level = _content(state) | {"phrasing": state.phrasing}
     initial = {"held": None, "highest_stage": -1, "outcome": "", "qpos": HOME_QPOS}
     level |= {name: getattr(state, name) for name, value in initial.items() if getattr(state, name) != value}
@@ -71,7 +72,7 @@ def level_text(state: PrimitiveSkillState) -> str:
 
 
 def level_key(state: PrimitiveSkillState) -> bytes:
-    """Returns canonical bytes of what a table is: its things and goals, not how they are worded."""
+    """Returns canonical bytes of a table: its things and goals, but not their wording."""
     return json.dumps(_content(state)).encode()
 
 
@@ -86,10 +87,10 @@ def _content(state: PrimitiveSkillState) -> dict[str, Any]:
 
 
 def parse_level(text: str) -> PrimitiveSkillState:
-    """Reads a state, which may be solved already, or unsolvable; the inverse of `level_text`.
+    """Parses a state, possibly solved or unsolvable; the inverse of `level_text`.
 
     Raises:
-        LevelError: If the text cannot be read or does not describe a table.
+        LevelError: If the text cannot be parsed or does not describe a table.
     """
     try:
         content = json.loads(text)
@@ -119,7 +120,7 @@ def parse_level(text: str) -> PrimitiveSkillState:
 
 
 def _read(value: Any, form: Any) -> Any:
-    """Returns a value in which every part has the type that a form gives it; ints may stand for floats."""
+    """Returns a value after checking its types against a schema; ints may replace floats."""
     if isinstance(form, dict) and isinstance(value, dict) and value.keys() == form.keys():
         return {name: _read(value[name], part) for name, part in form.items()}
     if isinstance(form, list) and isinstance(value, list):
@@ -129,13 +130,13 @@ def _read(value: Any, form: Any) -> Any:
     if value is form is None or (form is str and isinstance(value, str)):
         return value
     is_number = type(value) is form or (form is float and type(value) is int)
-    if form in (int, float) and is_number and abs(value) <= _MAX_NUMBER:  # false for NaN too
+    if form in (int, float) and is_number and abs(value) <= _MAX_NUMBER:  # also false for NaN
         return form(value)
     raise ValueError(f"expected {form}, got {value!r:.80}")
 
 
 def _has_things(state: PrimitiveSkillState) -> bool:
-    """Returns whether cubes, targets, and drawer are those of a task and have room."""
+    """Returns whether cubes, targets, and drawer fit the task and do not overlap."""
     colors, centers = {cube.color for cube in state.cubes}, [cube.position for cube in state.cubes]
     sides = ["left", "right"] if state.task in ("place", "stack") else []
     ys = [target.position_mm[1] for target in state.targets]
@@ -160,7 +161,7 @@ _GOAL_KINDS = {
 
 
 def _has_goals(state: PrimitiveSkillState) -> bool:
-    """Returns whether the goals are those of the task and can be met together."""
+    """Returns whether the goals fit the task and can be met together."""
     kinds, subjects = [goal.kind for goal in state.goals], {goal.cube for goal in state.goals}
     lines = {goal.where for goal in state.goals if goal.kind is GoalKind.ALIGNED}
     expected = (GoalKind.ALIGNED,) * len(kinds) if state.task == "align" else _GOAL_KINDS[state.task]
@@ -206,19 +207,19 @@ _REQUIREMENTS: tuple[tuple[str, Callable[[PrimitiveSkillState], bool]], ...] = (
         _has_progress,
     ),
 )
-"""What a level needs, and whether a state has it; each relies on those before."""
+"""Requirements of a level, and a check of each, which relies on the preceding ones."""
 
 
 NUM_TRIES, NUM_SPOT_TRIES = 5_000, 50
 APART_MM = 90
-"""Least distance of a cube from other cubes and from targets: room for the open gripper."""
+"""Minimum distance of a cube from other cubes and targets, which leaves room for the open gripper."""
 STACK_APART_MM = (75, 140)
-"""Least distance, along x or along y, of a stack from where else the hand goes down: it is wider than the gripper."""
+"""Minimum distance, along x or along y, of a stack from other places the hand goes to: the hand is wide."""
 LANE_MM = 110
-"""Least distance along y between cubes that are pushed along x."""
+"""Minimum distance along y between cubes that are pushed along x."""
 
 NUM_CUBES: Mapping[str, tuple[int, ...]] = {"place": (3, 2, 1), "stack": (3,), "drawer": (2,), "align": (3,)}
-"""How many cubes stand on the table of each task, the usual number first."""
+"""Possible numbers of cubes in each task, the default first."""
 
 Span = tuple[int, int]
 
@@ -227,7 +228,7 @@ BESIDE_DRAWER_SPAN: tuple[Span, Span] = ((-330, -120), (60, 180))
 TARGET_SPANS: tuple[tuple[Span, Span], ...] = (((30, 120), (-150, -70)), ((30, 120), (70, 150)))
 DRAWER_Y_SPAN: Span = (-100, -70)
 ALIGN_SPAN: tuple[Span, Span] = ((-80, 110), (-180, 180))
-"""The arm can still get behind a cube there, to push it towards itself."""
+"""From here, the arm can still reach behind a cube to push it towards itself."""
 ALIGN_X_SPAN: Span = (-20, 70)
 ALIGN_AWAY_MM = 40
 MAX_YAW_DEG = {"place": 40, "stack": 40, "drawer": 40, "align": 10}
@@ -236,17 +237,17 @@ MAX_YAW_DEG = {"place": 40, "stack": 40, "drawer": 40, "align": 10}
 def generate(
     rng: np.random.Generator, split: str, task: str, *, grid_mm: int = 1, num_cubes: int | None = None
 ) -> PrimitiveSkillState:
-    """Returns a random table of a split and task where nothing that is asked for is done yet.
+    """Returns a random table of a split and task with no goal met yet.
 
     Args:
-        rng: The only source of chance.
+        rng: The only source of randomness.
         split: `"train"`, `"val"` or `"test"`.
-        task: Which of the tasks.
-        grid_mm: Things stand at multiples of it, in both directions.
+        task: Name of the task.
+        grid_mm: Positions are multiples of it, in both directions.
         num_cubes: One of the task's `NUM_CUBES`; None for the first of them.
 
     Raises:
-        GenerationError: If no such table was found in `NUM_TRIES` tries.
+        GenerationError: If no such table was found in `NUM_TRIES` attempts.
     """
     number = num_cubes or NUM_CUBES[task][0]
     for _ in range(NUM_TRIES):
@@ -256,7 +257,7 @@ def generate(
         state = replace(state, phrasing=int(rng.integers(num_phrasings(task))))
         if reached_stage(state) == -1 and not any(is_met(state, goal) for goal in state.goals):
             return state
-    raise GenerationError(f"No {task} table was found for split {split!r} in {NUM_TRIES} tries; try another seed.")
+    raise GenerationError(f"No {task} table was found for split {split!r} in {NUM_TRIES} attempts; try another seed.")
 
 
 def _place(rng: np.random.Generator, grid_mm: int, num_cubes: int) -> PrimitiveSkillState | None:
@@ -312,7 +313,7 @@ _LAYOUTS = {"place": _place, "stack": _stack, "drawer": _drawer, "align": _align
 
 
 def _integer(rng: np.random.Generator, span: Span, step: int = 1) -> int:
-    """Returns a multiple of a step within a span, ends included."""
+    """Returns a random multiple of a step within a range, inclusive."""
     return step * int(rng.integers(-(-span[0] // step), span[1] // step + 1))
 
 
@@ -321,7 +322,7 @@ def _choice(rng: np.random.Generator, num_things: int, num_chosen: int) -> list[
 
 
 def _targets(rng: np.random.Generator, grid_mm: int) -> tuple[Target, ...]:
-    """Returns a left and a right target."""
+    """Returns a random left and right target."""
     return tuple(
         Target(side=side, position_mm=(_integer(rng, span_x, grid_mm), _integer(rng, span_y, grid_mm)))
         for side, (span_x, span_y) in zip(("left", "right"), TARGET_SPANS, strict=True)
@@ -336,7 +337,7 @@ def _spread(
     *,
     taken: Sequence[tuple[int, int]] = (),
 ) -> list[tuple[int, int]] | None:
-    """Returns random spots apart from each other and from those taken, or None if it gets stuck."""
+    """Returns random spots apart from each other and from the taken ones, or None if it gets stuck."""
     spots: list[tuple[int, int]] = []
     for _ in range(NUM_SPOT_TRIES):
         spot = (_integer(rng, span[0], grid_mm), _integer(rng, span[1], grid_mm))
@@ -348,7 +349,7 @@ def _spread(
 
 
 def _cubes(rng: np.random.Generator, spots: Sequence[tuple[int, int]], task: str) -> tuple[Cube, ...]:
-    """Returns cubes of different colours, each turned at random."""
+    """Returns cubes with different colors and random rotations."""
     colors = _choice(rng, len(COLORS), len(spots))
     span = (-MAX_YAW_DEG[task], MAX_YAW_DEG[task])
     return tuple(

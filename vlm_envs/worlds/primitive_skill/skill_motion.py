@@ -1,7 +1,7 @@
-"""How the arm carries out a primitive: straight lines of its tool between poses, at the pace of `pd_ee_pose`.
+"""Execution of primitives: straight lines of the tool between poses, at the speed of `pd_ee_pose`.
 
-Every 50 ms the tool's next pose becomes joint targets, which the joints follow with ManiSkill's gains. mplib, which
-ManiSkill plans with, does not work with numpy 2; nothing of it is used.
+Every 50 ms, the tool's next pose is converted to joint targets, which the joints follow with ManiSkill's
+gains. ManiSkill's own planner, mplib, is not used because it does not support numpy 2.
 """
 
 from __future__ import annotations
@@ -25,33 +25,34 @@ from vlm_envs.worlds.primitive_skill.skill_state import (
 
 CONTROL_PERIOD_S = 0.05
 TRAVEL_S = 0.8
-"""Time to or from the place of work, through the air."""
+"""Duration of a sweep through the air."""
 LOWER_M_PER_S, PUSH_M_PER_S, FEEL_M_PER_S = 0.25, 0.15, 0.08
 GRIP_S = 0.3
 REST_TIMEOUT_S = 3.0
 
 CLEAR_M, HIGHEST_CLEAR_M = 0.18, 0.22
-"""The tool moves sideways at least this high, and as high as the second above high points."""
+"""Minimum height of sideways motion; above high points, up to the second one."""
 LOWEST_TOOL_M = 0.012
 FINGERS_OPEN, FINGERS_APART, FINGERS_RELEASE, FINGERS_CLOSED = 0.04, 0.015, 0.034, -0.01
-"""Finger targets in m: to grasp, to push with a wide front, to let go, and to hold fast."""
+"""Finger targets in m: to grasp, to push with a wide front, to release, and to hold."""
 FINGER_HALF_WIDTH_M = 0.008
 PUSH_CLEARANCE_M = 0.015
 FINGER_REACH_M, FINGER_ROOM_M = 0.048, 0.04
-"""How far out the middle of an open finger is, and how far a cube's centre must be from it to be no obstacle."""
+"""Distance of an open finger from the tool's center, and of a cube's center from a finger that it does not
+obstruct."""
 
 
 class UnreachableError(Exception):
-    """A pose the arm cannot take; the primitive does nothing."""
+    """The arm cannot take a pose; the primitive does nothing."""
 
 
 def carry_out(engine: Engine, primitive: Primitive, held: int | None) -> int | None:
-    """Moves the arm through a primitive within the workspace and back home, from the state that the engine stands at.
+    """Executes a primitive within the workspace and returns home, starting from the engine's current state.
 
     Returns the index of the cube in the gripper afterwards, or None; `held` is the one before.
 
     Raises:
-        UnreachableError: Before anything has moved, if the arm cannot get there.
+        UnreachableError: Before anything has moved, if a pose is out of reach.
     """
     arm = _Arm(engine, held)
     points = [engine.scene_point(point) for point in (primitive.point, primitive.end) if point is not None]
@@ -71,7 +72,7 @@ class _Arm:
         self._tool = np.zeros(3)
 
     def pick(self, point: Floats) -> None:
-        """Closes the gripper at a point, turned to the faces of the cube that is there, if one is."""
+        """Closes the gripper at a point, aligned with the faces of the cube there, if any."""
         self._go_above(point, self._yaw_at(point), FINGERS_OPEN)
         self._line_to([point[0], point[1], max(point[2], LOWEST_TOOL_M)], LOWER_M_PER_S)
         self._set_fingers(FINGERS_CLOSED)
@@ -81,9 +82,9 @@ class _Arm:
             self._set_fingers(FINGERS_OPEN)
 
     def place(self, point: Floats) -> None:
-        """Lowers what is held over a point until it stands on something, and lets go.
+        """Lowers the held thing over a point until it rests on something, and releases it.
 
-        It starts no higher than the arm travels, so a point far above the table is as good as any.
+        The descent starts at the arm's travel height, so any higher point is equivalent.
         """
         point = np.minimum(point, [np.inf, np.inf, HIGHEST_CLEAR_M])
         self._go_above(point, 0.0, FINGERS_CLOSED)
@@ -103,8 +104,8 @@ class _Arm:
         height = max(start[2], LOWEST_TOOL_M)
         first = [*(start[:2] - (behind + PUSH_CLEARANCE_M) * ahead), height]
         last = [*(end[:2] - behind * ahead), height]
-        # The fingers stand side by side across the way, so that a cube is pushed by a front and does not turn
-        self._yaw = (math.atan2(ahead[1], ahead[0]) + math.pi / 2) % math.pi - math.pi / 2  # half a turn is the same
+        # The fingers are side by side across the direction of motion, so that the cube does not rotate
+        self._yaw = (math.atan2(ahead[1], ahead[0]) + math.pi / 2) % math.pi - math.pi / 2  # half a turn is equivalent
         self._joints_at(last)
         self._go_above(np.array(first), self._yaw, FINGERS_APART)
         self._line_to(first, LOWER_M_PER_S)
@@ -114,7 +115,7 @@ class _Arm:
         self._set_fingers(FINGERS_OPEN)
 
     def rest(self) -> None:
-        """Goes home and waits until nothing moves."""
+        """Returns home and waits until nothing moves."""
         home = np.array(HOME_QPOS)
         home[NUM_ARM_JOINTS:] = self._engine.targets[NUM_ARM_JOINTS:]
         self._sweep_to(home)
@@ -124,9 +125,9 @@ class _Arm:
                 break
 
     def _yaw_at(self, point: Floats) -> float:
-        """Returns the yaw for grasping the cube at a point, 0 if there is none.
+        """Returns the yaw for grasping the cube at a point, or 0 if there is none.
 
-        Of the cube's two pairs of faces it takes the pair with more room beside it for the fingers.
+        Of the cube's two pairs of faces, it selects the one with more room for the fingers.
         """
         cubes = self._engine.cube_positions
         distances = np.linalg.norm(cubes - point, axis=1)
@@ -140,7 +141,7 @@ class _Arm:
         return across if _room(point, across, others) > _room(point, yaw, others) else yaw
 
     def _joints_at(self, position: Sequence[float]) -> Floats:
-        """Returns the joints that bring the tool to a position; raises `UnreachableError` if there are none."""
+        """Returns the joints that bring the tool to a position; raises `UnreachableError` if it is out of reach."""
         joints = self._engine.joints_for(position, tool_down(self._yaw), np.array(HOME_QPOS))
         if joints is None:
             raise UnreachableError
@@ -158,7 +159,7 @@ class _Arm:
         self._tool = np.array(above)
 
     def _sweep_to(self, joints: Floats) -> None:
-        """Moves all joints at once, starting and ending gently."""
+        """Moves all joints at once, with smooth acceleration."""
         start = self._engine.targets.copy()
         start[NUM_ARM_JOINTS:] = joints[NUM_ARM_JOINTS:]
         num_periods = round(TRAVEL_S / CONTROL_PERIOD_S)
@@ -169,7 +170,7 @@ class _Arm:
         self._engine.advance(2 * CONTROL_PERIOD_S)
 
     def _line_to(self, position: Sequence[float], speed_m_per_s: float, *, until_touch: bool = False) -> None:
-        """Moves the tool along a straight line, as far as the arm reaches, and waits until it has arrived."""
+        """Moves the tool along a straight line, as far as the arm reaches, and waits until it arrives."""
         start, end = self._tool.copy(), np.array(position)
         num_periods = math.ceil(float(np.linalg.norm(end - start)) / (speed_m_per_s * CONTROL_PERIOD_S))
         for period in range(1, num_periods + 1):
@@ -177,7 +178,7 @@ class _Arm:
                 break
             self._engine.advance(CONTROL_PERIOD_S)
             if until_touch and self.held is not None and self._engine.touches(self.held):
-                self._aim_at(self._engine.tool_position)  # so that it presses no further
+                self._aim_at(self._engine.tool_position)  # stops pressing
                 return
         for _ in range(6):
             if np.abs(self._engine.tool_position - self._tool).max() < 0.001:
@@ -202,7 +203,7 @@ class _Arm:
         self._engine.advance(GRIP_S)
 
     def _cube_between_fingers(self) -> int | None:
-        """Returns the cube that the closed gripper holds, or None."""
+        """Returns the index of the cube that the closed gripper holds, or None."""
         if self._engine.finger_gap_m < HELD_GAP_M:
             return None
         distances = np.linalg.norm(self._engine.cube_positions - self._engine.tool_position, axis=1)
@@ -211,7 +212,7 @@ class _Arm:
 
 
 def _room(point: Floats, yaw: float, others: Floats) -> float:
-    """Returns how far the open fingers stay from the centres of other cubes, in m, at most `FINGER_ROOM_M`."""
+    """Returns the distance of the open fingers from the centers of other cubes, in m, at most `FINGER_ROOM_M`."""
     closing = np.array([-math.sin(yaw), math.cos(yaw)])
     fingers = point[:2] + np.outer((-FINGER_REACH_M, FINGER_REACH_M), closing)
     distances = np.linalg.norm(fingers[:, None] - others[None], axis=-1)

@@ -1,9 +1,9 @@
-"""Primitive actions, and the oracle that plans them from any state without simulating.
+"""Primitive actions, and the oracle that plans them from any state without simulation.
 
-It knows where everything is and what each primitive does to it. Each action that works brings the state one action
-closer to the end, so replanning after every action gives the rest of the plan. Plans use pick and place for whatever is
-put somewhere and push for whatever slides. They are the shortest of that kind; a lucky push onto a target would take
-one action fewer.
+It knows all positions and the effect of each primitive. Each successful action brings the state one action
+closer to the goal, so replanning after every action gives the rest of the plan. Plans use pick and place to
+put something somewhere, and push for things that slide. They are the shortest plans of that kind; a lucky
+push onto a target would save one action.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Primitive:
 
     Attributes:
         skill: Its kind.
-        point: Where to pick or place, or the centre of what is pushed; x, y, z in mm.
-        end: Where that centre goes, in mm; for pushes only.
+        point: Where to pick or place, or the center of the thing to push; x, y, z in mm.
+        end: Where that center should go, in mm; for pushes only.
     """
 
     skill: Skill
@@ -58,22 +58,22 @@ class Primitive:
     end: Millimetres | None = None
 
     def is_within(self, task: str) -> bool:
-        """Returns whether all its points lie within the workspace limits of a task."""
+        """Returns whether all its points are within the workspace limits of a task."""
         return is_in_workspace(self.point, task) and (self.end is None or is_in_workspace(self.end, task))
 
     def __str__(self) -> str:
-        """Returns the primitive as an agent writes it, such as `pick(62,-55,20)`."""
+        """Formats the primitive as an agent writes it, such as `pick(62,-55,20)`."""
         numbers = (*self.point, *(self.end or ()))
         return f"{self.skill.value}({','.join(map(str, numbers))})"
 
 
-_NUMBER = r"\s*(-?[0-9]{1,6})(?:\.0{1,6})?\s*"  # 20.0 is a whole number, too
+_NUMBER = r"\s*(-?[0-9]{1,6})(?:\.0{1,6})?\s*"  # 20.0 also counts as an integer
 _POINT_SKILL = re.compile(rf"(pick|place)\s*\({_NUMBER},{_NUMBER},{_NUMBER}\)", re.IGNORECASE)
 _PUSH = re.compile(rf"(push)\s*\({','.join([_NUMBER] * 6)}\)", re.IGNORECASE)
 
 
 def parse_primitive(text: str) -> Primitive | None:
-    """Returns the primitive a text stands for, or None; points outside the workspace can be written."""
+    """Parses a primitive, possibly with points outside the workspace; None if the text is not valid."""
     match = _POINT_SKILL.fullmatch(text) or _PUSH.fullmatch(text)
     if match is None:
         return None
@@ -92,22 +92,22 @@ GRAMMAR: ActionGrammar[Primitive] = ActionGrammar(
 _CUBE_MM = round(2000 * CUBE_HALF_M)
 _HALF_MM = _CUBE_MM // 2
 _DROP_MM = 20
-"""How much above its resting height a cube is let go."""
+"""Height above its resting position at which a cube is released."""
 _SIDE_SPANS = (range(-60, 121, 30), range(-170, 171, 20))
-"""Where something may be put aside, from ManiSkill's origin."""
+"""Places to put things aside, relative to ManiSkill's origin."""
 _LANE_HALF_MM, _LANE_BEHIND_MM, _LANE_AHEAD_MM = 50, 80, 45
-"""The lane that a push along x needs for itself."""
+"""Free lane required for a push along x."""
 _ON_TOP_MM, _TAKEN_MM = 30, 60
 _FARTHEST_PUSHED_X_MM = 115
-"""A push towards the arm starts beyond the thing; if that is farther out than this, the arm may not get behind it."""
+"""Farthest x of a thing pushed towards the arm; beyond it, the arm may not reach behind the thing."""
 
 
 class _NoPlanError(Exception):
-    """Something needed is out of reach."""
+    """A required thing is out of reach."""
 
 
 def plan(state: PrimitiveSkillState) -> tuple[Primitive, ...] | None:
-    """Returns primitives within the workspace that solve the task, () once solved; None if a thing is out of reach."""
+    """Returns primitives that solve the task, () if it is solved; None if a required thing is out of reach."""
     if is_solved(state):
         return ()
     paper = _Paper(
@@ -128,10 +128,10 @@ def plan(state: PrimitiveSkillState) -> tuple[Primitive, ...] | None:
 
 
 def suboptimal_plan(state: PrimitiveSkillState) -> tuple[Primitive, ...] | None:
-    """Returns a plan that overlooks which target a cube belongs on: cubes go where the way is shortest in all.
+    """Returns a plan that ignores which target a cube belongs on and minimizes the total distance instead.
 
-    It differs from `plan` on about half of the tables of `place`; one target alone is always the nearer. Where it has
-    nothing left to do, it is `plan`.
+    It differs from `plan` on about half of the `place` tables with two targets. If it has nothing left to do,
+    it returns `plan`.
     """
     asked = [index for index, goal in enumerate(state.goals) if goal.kind is GoalKind.ON_TARGET]
 
@@ -150,7 +150,7 @@ def suboptimal_plan(state: PrimitiveSkillState) -> tuple[Primitive, ...] | None:
 
 @dataclass
 class _Paper:
-    """What the planner writes on: where the cubes will be, and the steps so far."""
+    """The planner's working state: future positions of the cubes, and the steps so far."""
 
     places: list[Millimetres]
     taken: list[Millimetres]
@@ -168,35 +168,35 @@ class _Paper:
         self.held = cube
 
     def place(self, x: int, y: int, z: int) -> None:
-        """Lets go of the held cube where its centre will rest at a point."""
+        """Releases the held cube so that its center rests at a point."""
         assert self.held is not None
         self.steps.append(Primitive(Skill.PLACE, (x, y, z + _DROP_MM)))
         self.places[self.held] = (x, y, z)
         self.held = None
 
     def put_aside(self) -> None:
-        """Lets go of the held cube where nothing else is or will be."""
-        others = [place for cube, place in enumerate(self.places) if cube != self.held] + self.taken
+        """Releases the held cube where nothing else is or will be."""
+        others = [position for cube, position in enumerate(self.places) if cube != self.held] + self.taken
         x_mm = round(1000 * FRAME_X_M[self.task])
         spots = itertools.product((x + x_mm for x in _SIDE_SPANS[0]), _SIDE_SPANS[1])
         self.place(*_emptiest(spots, others), _HALF_MM)
 
     def uncover(self, cube: int) -> None:
-        """Takes away what stands on a cube."""
+        """Removes everything that is on a cube."""
         self.clear(self.above(cube))
 
     def clear(self, cubes: list[int]) -> None:
-        """Takes cubes away, the highest first."""
+        """Removes cubes, the highest first."""
         for cube in sorted(cubes, key=lambda index: -self.places[index][2]):
             self.pick(cube)
             self.put_aside()
 
     def near(self, spot: Millimetres, but: int) -> list[int]:
-        """Returns the cubes, but one, that stand in the way of a cube at a spot on the table."""
+        """Returns the cubes, except one, that obstruct a cube at a spot on the table."""
         return [other for other in self._others(but) if math.dist(self.places[other][:2], spot[:2]) < _TAKEN_MM]
 
     def above(self, cube: int) -> list[int]:
-        """Returns the cubes that stand on a cube."""
+        """Returns the cubes on top of a cube."""
         x, y, z = self.places[cube]
         places = ((other, self.places[other]) for other in self._others(cube))
         return [other for other, at in places if at[2] - z > _HALF_MM and math.dist(at[:2], (x, y)) < _ON_TOP_MM]
@@ -211,7 +211,7 @@ def _emptiest(spots: Iterable[tuple[int, int]], others: Sequence[Millimetres]) -
 
 
 def _plan_table(state: PrimitiveSkillState, paper: _Paper) -> None:
-    """Plans `place`, `stack` and `align`: what stands on the table first, towers last."""
+    """Plans `place`, `stack`, and `align`: cubes on the table first, towers last."""
     goals = [goal for goal in state.goals if not is_met(state, goal)]
     goals.sort(key=lambda goal: (goal.kind is GoalKind.ON_CUBE, goal.cube != paper.held))
     if paper.held is not None and (goals[0].cube != paper.held or not _can_finish(goals[0], paper)):
@@ -224,7 +224,7 @@ def _plan_table(state: PrimitiveSkillState, paper: _Paper) -> None:
 
 
 def _can_finish(goal: Goal, paper: _Paper) -> bool:
-    """Returns whether the held cube's place is free."""
+    """Returns whether the held cube's destination is free."""
     if goal.kind is GoalKind.ALIGNED:
         return True
     if goal.kind is GoalKind.ON_TARGET:
@@ -233,7 +233,7 @@ def _can_finish(goal: Goal, paper: _Paper) -> bool:
 
 
 def _bring(goal: Goal, paper: _Paper) -> None:
-    """Picks a cube and places it on its target or on its base."""
+    """Picks a cube and places it on its target or its base."""
     if paper.held != goal.cube:
         paper.uncover(goal.cube)
         if goal.kind is GoalKind.ON_CUBE:
@@ -251,7 +251,7 @@ def _bring(goal: Goal, paper: _Paper) -> None:
 
 
 def _align(goal: Goal, paper: _Paper) -> None:
-    """Pushes a cube to its line, or carries it there where a push would meet another cube."""
+    """Pushes a cube to its line, or carries it if a push would hit another cube."""
     if paper.held != goal.cube:
         paper.uncover(goal.cube)
         x, y, z = paper.places[goal.cube]
@@ -261,31 +261,31 @@ def _align(goal: Goal, paper: _Paper) -> None:
             paper.places[goal.cube] = (goal.where, y, z)
             return
         paper.pick(goal.cube)
-    others = [place for cube, place in enumerate(paper.places) if cube != goal.cube]
+    others = [position for cube, position in enumerate(paper.places) if cube != goal.cube]
     paper.place(*_emptiest(((goal.where, y) for y in _SIDE_SPANS[1]), others), _HALF_MM)
 
 
 def _is_blocked(goal: Goal, paper: _Paper) -> bool:
-    """Returns whether the arm cannot get behind a cube, or another cube is in the lane of its push along x."""
+    """Returns whether the arm cannot reach behind a cube, or another cube is in the lane of its push along x."""
     x, y, _ = paper.places[goal.cube]
     if x > _FARTHEST_PUSHED_X_MM:
         return True
     forwards = 1 if goal.where > x else -1
     ends = sorted((x - forwards * _LANE_BEHIND_MM, goal.where + forwards * _LANE_AHEAD_MM))
     return any(
-        ends[0] < place[0] < ends[1] and abs(place[1] - y) < _LANE_HALF_MM
-        for cube, place in enumerate(paper.places)
+        ends[0] < position[0] < ends[1] and abs(position[1] - y) < _LANE_HALF_MM
+        for cube, position in enumerate(paper.places)
         if cube != goal.cube
     )
 
 
 def _plan_drawer(state: PrimitiveSkillState, paper: _Paper) -> None:
-    """Plans `drawer`: open, pick, place inside, shut, each unless it is done already."""
+    """Plans `drawer`: open, pick, place inside, shut, omitting completed steps."""
     drawer, cube = state.drawer, state.goals[0].cube
     assert drawer is not None, "the drawer task has a drawer"
     opened = Drawer(y_mm=drawer.y_mm, open_m=DRAWER_TRAVEL_M)
     shut = Drawer(y_mm=drawer.y_mm, open_m=0.0)
-    paper.taken = [point_mm(each.handle) for each in (drawer, opened)] + [point_mm(opened.inside)]
+    paper.taken = [point_mm(state.handle) for state in (drawer, opened)] + [point_mm(opened.inside)]
     is_open = drawer.open_m >= DRAWER_OPEN_M
     if not is_in_drawer(state, cube):
         if paper.held is not None and not (is_open and paper.held == cube):

@@ -1,13 +1,14 @@
-"""The state of the table: geometry, objects, stages of tasks, and their text.
+"""The state of the table: geometry, objects, stages of tasks, and texts.
 
-A state is a whole snapshot between two primitives, when everything is at rest: the engine starts every primitive from
-these numbers and nothing else. Lengths are meters and angles radians inside, whole millimeters wherever an agent reads
-or writes.
+A state is a complete snapshot between two primitives, when everything is at rest: the engine starts every
+primitive from these numbers alone. Lengths are in meters and angles in radians internally, and in integer
+millimeters for agents.
 
-Axes are ManiSkill's: x toward the camera, y to the right of the image, z up, the table's top at z = 0. The arm stands
-at the far side of the table. Coordinates count from ManiSkill's origin, but in the drawer task from a point `FRAME_X_M`
-nearer to the camera, so that everything relevant lies within the paper's limits. States, actions, and text use the
-coordinates of their task; only the simulator uses ManiSkill's.
+The axes are ManiSkill's: x toward the camera, y to the right of the image, z up, with the table's top at z =
+0. The arm stands at the far side of the table. Coordinates are relative to ManiSkill's origin, except that
+the drawer task uses an origin that is `FRAME_X_M` nearer to the camera, so that everything relevant is within
+the paper's limits. States, actions, and texts use the coordinates of their task; only the simulator uses
+ManiSkill's.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ CUBE_HALF_M = 0.02
 TARGET_RADIUS_M = 0.035
 
 BASE_X_M = -0.615
-"""x of the arm's base, from ManiSkill's origin."""
+"""x of the arm's base, relative to ManiSkill's origin."""
 GRASP_RADIUS_M = 0.03
-"""How far from the middle between the fingers the centre of a cube may be that they grasp or hold."""
+"""Maximum distance between the middle of the fingers and the center of a cube that they grasp or hold."""
 HELD_GAP_M = 0.01
-"""How far the fingers are apart at least when there is something between them."""
+"""Minimum distance between the fingers if something is between them."""
 
 Workspace = tuple[tuple[int, int], ...]
 _TABLE: Workspace = ((-100, 150), (-200, 200), (10, 200))
@@ -43,46 +44,46 @@ WORKSPACES_MM: Mapping[str, Workspace] = {
     "drawer": ((-500, -100), (-600, 200), (10, 650)),
     "align": _TABLE,
 }
-"""Lowest and highest x, y and z of an action, by task. Source: VAGEN, Appendix B, prompts of the align and of the
-drawer task; it prints none for the other two, whose examples lie within align's."""
+"""Minimum and maximum x, y, and z of an action, by task. Source: VAGEN, Appendix B, prompts of the align and
+drawer tasks; it gives none for the other two, whose examples are within align's."""
 
 FRAME_X_M: Mapping[str, float] = {"place": 0.0, "stack": 0.0, "drawer": -0.25, "align": 0.0}
 """x of ManiSkill's origin in the coordinates of a task."""
 
 DRAWER_TRAVEL_M = 0.13
 DRAWER_FLOOR_M = 0.006
-"""Height of the top of the drawer's floor over the table."""
+"""Height of the top of the drawer's floor above the table."""
 DRAWER_HALF_SIZE_M = (0.065, 0.07)
 """Half of the inside of the drawer, along x and y."""
 DRAWER_CENTRE_X_M = -0.165
-"""x of the middle of the shut drawer, from ManiSkill's origin."""
+"""x of the middle of the shut drawer, relative to ManiSkill's origin."""
 HANDLE_X_M = -0.01
 HANDLE_Z_M = 0.04
-"""The middle of the handle of a shut drawer, from ManiSkill's origin. It is as thick along x as a cube, so that a push
-treats both alike."""
+"""The center of the handle of a shut drawer, relative to ManiSkill's origin. It is as thick along x as a
+cube, so that pushes treat both alike."""
 
 
 def point_mm(position_m: Vector) -> Millimetres:
-    """Returns a point in whole millimeters."""
+    """Rounds a point to integer millimeters."""
     x, y, z = position_m
     return round(1000 * x), round(1000 * y), round(1000 * z)
 
 
 def is_in_workspace(point: Sequence[int], task: str) -> bool:
-    """Returns whether a point in mm lies within the limits of a task, borders included."""
+    """Returns whether a point in mm is within the limits of a task, inclusive."""
     return all(low <= value <= high for value, (low, high) in zip(point, WORKSPACES_MM[task], strict=True))
 
 
 def yaw_quaternion(yaw_rad: float) -> Quaternion:
-    """Returns the rotation by an angle about the vertical."""
+    """Returns the rotation by an angle about the vertical axis."""
     return math.cos(yaw_rad / 2), 0.0, 0.0, math.sin(yaw_rad / 2)
 
 
 def face_yaw(rotation: Quaternion) -> float:
     """Returns the yaw in radians, within 45 degrees of 0, at which a gripper closes on the faces of a cube.
 
-    A cube that lies on another of its faces looks the same to a gripper, so the yaw is taken from whichever of its
-    axes lies flattest.
+    A cube that lies on another face looks the same to a gripper, so the yaw is taken from its most horizontal
+    axis.
     """
     w, x, y, z = rotation
     axes = (
@@ -96,7 +97,7 @@ def face_yaw(rotation: Quaternion) -> float:
 
 
 def tool_down(yaw_rad: float) -> Quaternion:
-    """Returns the rotation of a gripper that points down and closes along y, turned by a yaw."""
+    """Returns the rotation of a gripper that points down and closes along y, rotated by a yaw."""
     # (yaw about z) * (half a turn about x)
     return 0.0, math.cos(yaw_rad / 2), math.sin(yaw_rad / 2), 0.0
 
@@ -116,7 +117,7 @@ class Cube:
 
     Attributes:
         color: One of `COLORS`.
-        position: Its centre in m.
+        position: Its center in m.
         rotation: Its rotation (w, x, y, z).
     """
 
@@ -126,7 +127,7 @@ class Cube:
 
     @property
     def name(self) -> str:
-        """What a sentence calls it."""
+        """Its name in sentences."""
         return f"{self.color} cube"
 
 
@@ -136,7 +137,7 @@ class Target:
 
     Attributes:
         side: `"left"` or `"right"`.
-        position_mm: x and y of its middle.
+        position_mm: x and y of its center.
     """
 
     side: str
@@ -144,12 +145,12 @@ class Target:
 
     @property
     def name(self) -> str:
-        """What a sentence calls it."""
+        """Its name in sentences."""
         return f"{self.side} target"
 
     @property
     def point(self) -> Vector:
-        """Its middle in m."""
+        """Its center in m."""
         return self.position_mm[0] / 1000, self.position_mm[1] / 1000, 0.0
 
 
@@ -159,7 +160,7 @@ class Drawer:
 
     Attributes:
         y_mm: y of its middle.
-        open_m: How far it stands open.
+        open_m: Distance by which it is open.
     """
 
     y_mm: int
@@ -167,24 +168,24 @@ class Drawer:
 
     @property
     def handle(self) -> Vector:
-        """The middle of its handle in m."""
+        """The center of its handle in m."""
         return FRAME_X_M["drawer"] + HANDLE_X_M + self.open_m, self.y_mm / 1000, HANDLE_Z_M
 
     @property
     def inside(self) -> Vector:
-        """Where the centre of a cube in its middle is, in m."""
+        """The center of a cube in the middle of the drawer, in m."""
         x = FRAME_X_M["drawer"] + DRAWER_CENTRE_X_M + self.open_m
         return x, self.y_mm / 1000, DRAWER_FLOOR_M + CUBE_HALF_M
 
     def holds(self, point: Vector) -> bool:
-        """Returns whether a cube with this centre (in m) lies in it."""
+        """Returns whether a cube with this center (in m) is inside."""
         x, y, z = self.inside
         half_x, half_y = DRAWER_HALF_SIZE_M
         return abs(point[0] - x) < half_x and abs(point[1] - y) < half_y and abs(point[2] - z) < CUBE_HALF_M
 
 
 class GoalKind(StrEnum):
-    """What can be asked for."""
+    """Kinds of goals."""
 
     ON_TARGET = "on_target"
     ON_CUBE = "on_cube"
@@ -194,11 +195,11 @@ class GoalKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """One thing that is asked for.
+    """One goal.
 
     Attributes:
-        kind: What.
-        cube: Index of the cube that it is about.
+        kind: Kind of goal.
+        cube: Index of the cube.
         where: Index of the target or of the cube below, the x in mm of an aligned cube, 0 for the drawer.
     """
 
@@ -209,18 +210,18 @@ class Goal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrimitiveSkillState:
-    """A table at one moment; hashable, comparable and picklable.
+    """A table at one moment; hashable, comparable, and picklable.
 
     Attributes:
         task: `"place"`, `"stack"`, `"drawer"` or `"align"`.
-        cubes: The cubes, in the order in which their positions are told.
+        cubes: The cubes, in the order in which their positions are listed.
         targets: The discs, from left to right.
         drawer: The drawer, or None.
-        goals: What is asked for.
-        phrasing: Which wording asks for it.
+        goals: The goals.
+        phrasing: Index of the instruction's wording.
         held: Index of the cube in the gripper, or None.
         highest_stage: The highest stage reached so far, -1 for none.
-        outcome: Why the last primitive did nothing, in words; empty if it did something.
+        outcome: Why the last primitive had no effect; empty if it had one.
         qpos: Joint positions, in rad, and finger positions, in m.
     """
 
@@ -237,18 +238,19 @@ class PrimitiveSkillState:
 
 
 NEAR_M = 0.02
-"""How far a cube's centre may be from the middle of its target, or of the cube below it, sideways."""
+"""Maximum horizontal distance of a cube's center from the center of its target, or of the cube below it."""
 LEVEL_M = 0.008
-"""How far its height may be from that of a cube that stands there."""
+"""Maximum deviation of its height from that of a cube resting there."""
 ALIGNED_MM = 10
-"""How far the x of an aligned cube may be off. Source: VAGEN, Appendix B, prompt of the align task."""
+"""Tolerance of the x of an aligned cube. Source: VAGEN, Appendix B, prompt of the align task."""
 DRAWER_SHUT_M, DRAWER_OPEN_M = 0.01, 0.1
 
 
 NUM_STAGES: Mapping[str, int] = {"place": 3, "stack": 3, "drawer": 3, "align": 2}
-"""How many stages each task has before it is solved, from 0; the last goal is none.
+"""Number of stages of each task before it is solved; meeting the last goal is not a stage.
 
-First cube held, first cube placed, second cube held; drawer open, cube held, cube inside; one aligned, two aligned.
+First cube held, first cube placed, second cube held; drawer open, cube held, cube inside; one aligned, two
+aligned.
 """
 
 
@@ -270,7 +272,7 @@ def is_met(state: PrimitiveSkillState, goal: Goal) -> bool:
 
 
 def is_in_drawer(state: PrimitiveSkillState, cube: int) -> bool:
-    """Returns whether a cube lies in the drawer, shut or not."""
+    """Returns whether a cube is in the drawer, open or shut."""
     return state.drawer is not None and state.held != cube and state.drawer.holds(state.cubes[cube].position)
 
 
@@ -280,12 +282,12 @@ def is_solved(state: PrimitiveSkillState) -> bool:
 
 
 def num_stages(state: PrimitiveSkillState) -> int:
-    """Returns how many stages lead to a state's goals: all of its task, but for `place` with one cube."""
+    """Returns the number of stages before a state's goals are met, which `place` with one cube reduces."""
     return 2 * len(state.goals) - 1 if state.task == "place" else NUM_STAGES[state.task]
 
 
 def reached_stage(state: PrimitiveSkillState) -> int:
-    """Returns the stage a state is at, -1 for none; for a solved task the last one."""
+    """Returns the current stage of a state, -1 for none; for a solved task the last one."""
     num_met = sum(is_met(state, goal) for goal in state.goals)
     if state.task == "drawer":
         stage = _drawer_stage(state)
@@ -343,7 +345,7 @@ _ONE_CUBE: tuple[str, ...] = (
     "The {0} belongs on the {1}: take it there.",
     "Cover the {1} with the {0}.",
 )
-"""What `place` asks for where there is one cube only, worded as above."""
+"""Wordings of `place` with a single cube."""
 
 _NOTES: Mapping[str, str] = {
     "drawer": (
@@ -354,25 +356,25 @@ _NOTES: Mapping[str, str] = {
 
 
 def num_phrasings(task: str) -> int:
-    """Returns how many wordings a task has."""
+    """Returns the number of wordings of a task."""
     return len(_PHRASES[task])
 
 
 def request(state: PrimitiveSkillState) -> str:
-    """Returns what a level asks for, in one sentence."""
+    """Returns the instruction of a level in one sentence."""
     has_one = state.task == "place" and len(state.goals) == 1
     return (_ONE_CUBE if has_one else _PHRASES[state.task])[state.phrasing].format(*_names(state))
 
 
 def instruction(state: PrimitiveSkillState) -> str:
-    """Returns what a level asks for, and the workspace limits."""
+    """Returns the instruction of a level, and the workspace limits."""
     limits = ", ".join(f"{axis} {span}" for axis, span in zip("xyz", WORKSPACES_MM[state.task], strict=True))
     lines = [f"Instruction: {request(state)}", f"Workspace limits: {limits}.", _NOTES.get(state.task, "")]
     return "\n".join(filter(None, lines))
 
 
 def _names(state: PrimitiveSkillState) -> list[str]:
-    """Returns what the task's wordings name, in their order."""
+    """Returns the names in the task's wordings, in their order."""
     cubes, targets, goals = state.cubes, state.targets, state.goals
     if state.task == "place":
         return [name for goal in goals for name in (cubes[goal.cube].name, targets[goal.where].name)]
@@ -387,12 +389,13 @@ def _names(state: PrimitiveSkillState) -> list[str]:
 NOTHING_HELD = "none"
 
 StateDict = dict[str, Millimetres | int | str]
-"""Positions by name, such as `red_cube_position: (83, -102, 20)`; `held_cube` is `red_cube` or `none`; with a drawer
-also `drawer_handle_position`, `drawer_inside_position` and `drawer_open_mm`. Source: VAGEN, Appendix D.1.1."""
+"""Positions by name, such as `red_cube_position: (83, -102, 20)`; `held_cube` is `red_cube` or `none`; with a
+drawer also `drawer_handle_position`, `drawer_inside_position`, and `drawer_open_mm`. Source: VAGEN, Appendix
+D.1.1."""
 
 
 def positions(state: PrimitiveSkillState) -> dict[str, Millimetres]:
-    """Returns where everything is in mm, by names such as `red cube`, in the order told: cubes, then the rest."""
+    """Returns all positions in mm, by names such as `red cube`, in the order listed: cubes, then the rest."""
     places = {cube.name: point_mm(cube.position) for cube in state.cubes}
     places |= {target.name: point_mm(target.point) for target in state.targets}
     if state.drawer is not None:
@@ -403,7 +406,7 @@ def positions(state: PrimitiveSkillState) -> dict[str, Millimetres]:
 
 def structured(state: PrimitiveSkillState) -> StateDict:
     """Returns the table as plain data."""
-    fields: StateDict = {f"{_key(name)}_position": place for name, place in positions(state).items()}
+    fields: StateDict = {f"{_key(name)}_position": position for name, position in positions(state).items()}
     fields["held_cube"] = NOTHING_HELD if state.held is None else _key(state.cubes[state.held].name)
     if state.drawer is not None:
         fields["drawer_open_mm"] = round(1000 * state.drawer.open_m)
@@ -411,8 +414,8 @@ def structured(state: PrimitiveSkillState) -> StateDict:
 
 
 def sentences(state: PrimitiveSkillState) -> str:
-    """Returns the table in sentences, such as `the red cube is at (83, -102, 20).` and so on."""
-    parts = [f"the {name} is at {place}." for name, place in positions(state).items()]
+    """Returns the table as sentences, such as `the red cube is at (83, -102, 20).`, one after another."""
+    parts = [f"the {name} is at {position}." for name, position in positions(state).items()]
     if state.drawer is not None:
         parts.append(f"the drawer is open by {round(1000 * state.drawer.open_m)} mm.")
     holds = "is empty" if state.held is None else f"holds the {state.cubes[state.held].name}"
@@ -420,14 +423,14 @@ def sentences(state: PrimitiveSkillState) -> str:
 
 
 def describe(state: PrimitiveSkillState, representation: str) -> str:
-    """Returns the table in words, as sentences or a dictionary (VAGEN, Table 23 and Appendix C.4); else raises."""
+    """Returns the table as sentences or a dictionary (VAGEN, Table 23 and Appendix C.4); raises for anything else."""
     require_choice("representation", representation, WITHOUT_SYMBOLS)
     return sentences(state) if representation == "natural_language" else structured_text(structured(state))
 
 
 def hint(state: PrimitiveSkillState) -> str:
-    """Returns the unnamed positions, as VAGEN's prompts tell them."""
-    told = ", ".join("({},{},{})".format(*place) for place in positions(state).values())
+    """Returns the unnamed positions, as in VAGEN's prompts."""
+    told = ", ".join("({},{},{})".format(*position) for position in positions(state).values())
     opened = "" if state.drawer is None else f"\nDrawer open by: {round(1000 * state.drawer.open_m)} mm"
     return f"Object positions: [{told}]{opened}"
 

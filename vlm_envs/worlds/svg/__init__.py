@@ -1,1 +1,1 @@
-"""SVG: write markup that reproduces a picture."""
+"""SVG: write markup that reproduces an image."""

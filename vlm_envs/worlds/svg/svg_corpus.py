@@ -1,4 +1,4 @@
-"""Icons of a user's own: a folder of .svg files, or a table such as a copy of svg-icons-simple."""
+"""Icons from your own data: a folder of .svg files, or a table such as a copy of svg-icons-simple."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from vlm_envs.splits import SPLITS, split_of
 from vlm_envs.worlds.svg.svg_markup import MAX_BYTES
 
 COLUMN = "Svg"
-"""The column of a table that holds the markup, in upper or lower case."""
+"""The table column with the markup; case is ignored."""
 
 _TABLES = (".parquet", ".csv", ".jsonl")
 _MAX_FIELD_CHARS = 1 << 30
-# What drawing programs write before the drawing; a document type that declares entities is left, and refused later
+# Text that drawing programs write before the drawing; a document type with entities stays and is rejected
+# later
 _PROLOG = re.compile(
     r"\ufeff?\s*(?:<\?xml\b[^>]*\?>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*(?:<!DOCTYPE\b[^>\[]*>\s*)?", re.DOTALL
 )
@@ -35,20 +36,20 @@ _EXPECTED = (
 def load_icons(path: str) -> dict[str, tuple[str, ...]]:
     """Returns the icons of a folder or table, by split.
 
-    An icon belongs to a split by a hash of its markup, so copies of an icon never lie in two splits. Icons larger
-    than a drawing may be are left out, and so is what stands before `<svg`: XML declaration, comments and a document
-    type. What is read is kept for the next caller of this process.
+    A hash of its markup decides an icon's split, so copies of an icon are never in two splits. Icons above
+    the size limit of a drawing are omitted, and so is everything before `<svg`: XML declaration, comments,
+    and a document type. Results are cached in this process.
 
     Args:
-        path: A folder, searched with its subfolders for .svg files and, if it has none, for tables; or a table: a
-            `.parquet`, `.csv` or `.jsonl` file with the columns of svg-icons-simple, `Filename` and `Svg`; others are
-            ignored. UTF-8.
+        path: A folder, searched recursively for .svg files and, if it has none, for tables; or a table: a
+            `.parquet`, `.csv` or `.jsonl` file with the columns of svg-icons-simple, `Filename` and `Svg`;
+            other columns are ignored. UTF-8.
 
     Returns:
-        Markup of each split in a fixed order, each icon once.
+        Markup of each split in a fixed order, without duplicates.
 
     Raises:
-        ConfigError: If the path does not exist, is something else, or holds no icon.
+        ConfigError: If the path does not exist, is of another kind, or contains no icons.
         EngineUnavailableError: If a table is parquet and pyarrow is not installed.
     """
     if not isinstance(path, str | PathLike) or not str(path).strip():
@@ -62,7 +63,7 @@ def load_icons(path: str) -> dict[str, tuple[str, ...]]:
         if "<svg" in markup and len(markup.encode(errors="replace")) <= MAX_BYTES:
             icons[split_of(markup.encode(errors="replace"))].append(markup)
     if not any(icons.values()):
-        raise ConfigError(f"data={str(path)!r} holds no icon of at most {MAX_BYTES} bytes. {_EXPECTED}.")
+        raise ConfigError(f"data={str(path)!r} contains no icons of at most {MAX_BYTES} bytes. {_EXPECTED}.")
     return {split: tuple(markups) for split, markups in icons.items()}
 
 
@@ -80,7 +81,7 @@ def _read(source: Path) -> Iterator[str]:
         except (OSError, ValueError, RecursionError, csv.Error) as error:
             if isinstance(error, ConfigError):
                 raise
-            raise ConfigError(f"data={str(file)!r} cannot be read: {error}. {_EXPECTED}.") from error
+            raise ConfigError(f"Cannot read data={str(file)!r}: {error}. {_EXPECTED}.") from error
 
 
 def _read_svg(file: Path) -> Iterator[str]:
@@ -88,7 +89,7 @@ def _read_svg(file: Path) -> Iterator[str]:
 
 
 def _read_csv(file: Path) -> Iterator[str]:
-    limit = csv.field_size_limit(_MAX_FIELD_CHARS)  # drawings too large for a turn must not spoil the others
+    limit = csv.field_size_limit(_MAX_FIELD_CHARS)  # an oversized drawing must not make the others unreadable
     try:
         with file.open(encoding="utf-8-sig", newline="") as lines:
             table = csv.DictReader(lines)
@@ -101,8 +102,8 @@ def _read_csv(file: Path) -> Iterator[str]:
 
 def _read_json_lines(file: Path) -> Iterator[str]:
     with file.open("rb") as lines:
-        for place, line in numbered_lines(lines):
-            row = json_object(line, f"data={str(file)!r}, {place}")
+        for position, line in numbered_lines(lines):
+            row = json_object(line, f"data={str(file)!r}, {position}")
             yield str(row[_column(row, file)])
 
 
@@ -113,16 +114,16 @@ def _read_parquet(file: Path) -> Iterator[str]:
 
 
 def _read_unknown(file: Path) -> Iterator[str]:
-    raise ConfigError(f"data={str(file)!r} has the ending {file.suffix!r}. {_EXPECTED}.")
+    raise ConfigError(f"data={str(file)!r} has the unknown extension {file.suffix!r}. {_EXPECTED}.")
 
 
 _READERS = {".svg": _read_svg, ".csv": _read_csv, ".jsonl": _read_json_lines, ".parquet": _read_parquet}
 
 
 def _column(names: Iterable[str], source: Path) -> str:
-    """Returns the name of the column that holds the markup."""
+    """Returns the name of the column with the markup."""
     known = list(names)
     for name in known:
         if str(name).lower() == COLUMN.lower():
             return name
-    raise ConfigError(f"data={str(source)!r} has the columns {', '.join(known)[:200] or 'none'}. {_EXPECTED}.")
+    raise ConfigError(f"data={str(source)!r} has only the columns {', '.join(known)[:200] or 'none'}. {_EXPECTED}.")

@@ -1,4 +1,4 @@
-"""Icons drawn by a program, in five bands of difficulty. Most of bands 3 to 5 are described in `icons.toml`."""
+"""Generated icons in five bands of difficulty. Most of bands 3 to 5 are described in `icons.toml`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHEET = 64
 """Side of an icon's `viewBox`."""
 
 COLORS = ("red", "orange", "gold", "green", "teal", "skyblue", "blue", "purple", "pink", "brown", "gray", "black")
-"""Names of CSS colors that are easy to tell apart."""
+"""CSS colors that are easy to distinguish."""
 
 _ELEMENT = re.compile(r"(\w+) (.+?)(?: fill (\w+))?(?: stroke (\w+) (\d+))?")
 _ALONG_X, _ALONG_Y = ("x", "cx", "x1", "x2"), ("y", "cy", "y1", "y2")
@@ -26,7 +26,7 @@ _ATTRIBUTES = {"circle": "cx cy r", "ellipse": "cx cy rx ry", "rect": "x y width
 
 
 class Pen:
-    """Collects elements; coordinates are those of a 64 by 64 sheet, scaled and moved as the pen is held.
+    """Collects elements; coordinates refer to a 64 by 64 sheet, scaled and shifted by the pen.
 
     Args:
         scale: Factor on every length.
@@ -39,30 +39,31 @@ class Pen:
 
     @classmethod
     def somewhere(cls, rng: np.random.Generator) -> Pen:
-        """Returns a pen that draws at a random size and position, all on the sheet."""
+        """Returns a pen with a random size and position that keeps its drawing on the sheet."""
         scale = float(rng.choice([0.625, 0.75, 0.875, 1.0], p=[0.15, 0.25, 0.3, 0.3]))
         room = SHEET * (1 - scale)
         x, y = (2 * int(rng.integers(0, int(room / 2) + 1)) for _ in range(2))
         return cls(scale=scale, offset=(x, y))
 
     def x(self, value: float) -> str:
-        """Returns a horizontal position as it is written."""
+        """Formats a horizontal position."""
         return number(self.offset[0] + self.scale * value)
 
     def y(self, value: float) -> str:
-        """Returns a vertical position as it is written."""
+        """Formats a vertical position."""
         return number(self.offset[1] + self.scale * value)
 
     def length(self, value: float) -> str:
-        """Returns a length as it is written; never 0."""
+        """Formats a length, which is never 0."""
         return number(max(0.5, self.scale * value))
 
     def draw(self, *elements: str, **colors: str) -> None:
         """Draws elements such as `rect 4 28 56 16 fill body stroke black 3`.
 
         Args:
-            *elements: Tag, numbers (of a path, its data: absolute commands with x and y of their points), and paint.
-            **colors: CSS colors by the names that elements give them; other names are CSS colors themselves.
+            *elements: Tag, numbers (for a path, its data: absolute commands with x and y of their points),
+                and paint.
+            **colors: CSS colors of the names used in elements; other names are CSS colors themselves.
         """
         for element in elements:
             found = _ELEMENT.fullmatch(element)
@@ -89,18 +90,18 @@ class Pen:
         return " ".join(written)
 
     def turned(self, degrees: float, center: tuple[float, float], elements: Iterable[str]) -> None:
-        """Adds a group of elements, turned about a point."""
+        """Adds a group of elements, rotated about a point."""
         turn = f"rotate({number(degrees)} {self.x(center[0])} {self.y(center[1])})"
         self.elements.append(f'<g transform="{turn}">{"".join(elements)}</g>')
 
     def around(self, count: int, elements: Sequence[str]) -> None:
-        """Adds elements `count` times, turned about the middle of the sheet."""
+        """Adds elements `count` times, rotated about the middle of the sheet."""
         self.elements += elements
         for index in range(1, count):
             self.turned(360 * index / count, _MIDDLE, elements)
 
     def copy(self) -> Pen:
-        """Returns a pen held alike that has drawn nothing."""
+        """Returns a pen with the same scale and offset, and without elements."""
         return Pen(scale=self.scale, offset=self.offset)
 
     def markup(self) -> str:
@@ -109,12 +110,12 @@ class Pen:
 
 
 def number(value: float) -> str:
-    """Returns a number with at most one decimal, as short as can be."""
+    """Formats a number with at most one decimal, as short as possible."""
     return f"{round(value, 1):g}"
 
 
 def pick_colors(rng: np.random.Generator, num_colors: int) -> list[str]:
-    """Returns different colors of the palette."""
+    """Returns distinct colors of the palette."""
     return [COLORS[index] for index in rng.choice(len(COLORS), num_colors, replace=False)]
 
 
@@ -132,7 +133,7 @@ def _one_shape(rng: np.random.Generator, pen: Pen) -> None:
 
 
 def _few_shapes(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws two or three shapes that hardly overlap, outlines and lines among them."""
+    """Draws two or three shapes that hardly overlap, possibly outlines and lines."""
     count = int(rng.integers(2, 4))
     taken: list[Box] = []
     for color in pick_colors(rng, count):
@@ -142,14 +143,14 @@ def _few_shapes(rng: np.random.Generator, pen: Pen) -> None:
 
 
 def _box(rng: np.random.Generator, smallest: int, largest: int) -> Box:
-    """Returns a random box on the grid, off the edges of the sheet: x, y, width, height."""
+    """Returns a random box on the grid, away from the edges of the sheet: x, y, width, height."""
     width, height = (_GRID * int(rng.integers(smallest // _GRID, largest // _GRID + 1)) for _ in range(2))
     x, y = (_GRID * int(rng.integers(1, (SHEET - side) // _GRID)) for side in (width, height))
     return x, y, width, height
 
 
 def _free_box(rng: np.random.Generator, taken: list[Box], smallest: int, largest: int) -> Box:
-    """Returns the random box that overlaps those taken least, or the first that overlaps none."""
+    """Returns the random box with the least overlap with the taken ones; the first of equals."""
     boxes = [_box(rng, smallest, largest) for _ in range(_TRIES if taken else 1)]
     return min(boxes, key=lambda box: sum(_overlap(box, other) for other in taken))
 
@@ -251,15 +252,15 @@ BANDS: dict[int, tuple[str, ...]] = {
     2: ("few_shapes",),
     **{int(band): tuple(names) for band, names in _DESCRIBED["bands"].items()},
 }
-"""What each band draws: 1 one shape; 2 two or three shapes; 3 things of plain shapes with strokes; 4 turned, mirrored
-and repeated groups; 5 curved paths, some on a badge."""
+"""Drawings of each band: 1 one shape; 2 two or three shapes; 3 objects of simple shapes with strokes; 4
+rotated, mirrored, and repeated groups; 5 curved paths, some on a badge."""
 
 MIXED = "mixed"
 _BADGE_SHARE = 0.25
 
 
 def check_difficulty(difficulty: object) -> int | str:
-    """Returns a difficulty, 1 to 5 or `"mixed"`; raises `ConfigError` for anything else."""
+    """Validates a difficulty, 1 to 5 or `"mixed"`; raises `ConfigError` for anything else."""
     if difficulty == MIXED or (
         isinstance(difficulty, int) and not isinstance(difficulty, bool) and difficulty in BANDS
     ):
@@ -268,9 +269,9 @@ def check_difficulty(difficulty: object) -> int | str:
 
 
 def draw_icon(rng: np.random.Generator, difficulty: int | str) -> str:
-    """Returns the markup of a random icon of a difficulty, 1 to 5 or `"mixed"`, with `viewBox="0 0 64 64"`.
+    """Returns the markup of a random icon with a difficulty of 1 to 5 or `"mixed"`, with `viewBox="0 0 64 64"`.
 
-    It has about 80 characters in band 1, up to 900 in bands 4 and 5.
+    Its length is about 80 characters in band 1, and up to 900 in bands 4 and 5.
     """
     band = int(rng.integers(1, len(BANDS) + 1)) if isinstance(difficulty, str) else difficulty
     name = BANDS[band][rng.integers(len(BANDS[band]))]
@@ -290,7 +291,7 @@ def draw_icon(rng: np.random.Generator, difficulty: int | str) -> str:
 
 
 def _draw_steps(rng: np.random.Generator, pen: Pen, steps: Iterable[Any], colors: Mapping[str, str]) -> None:
-    """Draws what the comment at the top of `icons.toml` describes."""
+    """Draws steps, as explained in the comment at the top of `icons.toml`."""
     for step in steps:
         match step:
             case str():
@@ -313,7 +314,7 @@ def _draw_steps(rng: np.random.Generator, pen: Pen, steps: Iterable[Any], colors
 
 
 def _badge(rng: np.random.Generator) -> Pen:
-    """Returns a pen that draws inside a badge, which it has drawn already."""
+    """Returns a pen that draws inside a badge, with the badge already drawn."""
     sheet = Pen()
     (color,) = pick_colors(rng, 1)
     paint = f"fill {('white', 'ivory', 'lavender', 'mintcream')[rng.integers(4)]} stroke {color} 3"

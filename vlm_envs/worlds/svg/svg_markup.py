@@ -1,8 +1,8 @@
-"""Reading markup that a model wrote, under limits, before anything draws it.
+"""Parsing of markup written by a model, under limits, before anything draws it.
 
-The author of the markup is not trusted. Anything that could cost a renderer much (size, nesting, repetition) or reach
-outside the markup (entities, links, scripts) is rejected here, in this process, for the price of one parse. The
-renderer's limits on time and memory stop the rest.
+The author of the markup is not trusted. Anything that could be expensive to render (size, nesting,
+repetition) or reach outside the markup (entities, links, scripts) is rejected here, in this process, at the
+cost of one parse. The renderer's limits on time and memory stop the rest.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 MAX_MATCHES = 10_000
-"""Most selectors times elements."""
+"""Maximum number of selectors times elements."""
 
 MAX_STEPS = 3
-"""Most steps of one selector: `g .a rect` has three."""
+"""Maximum number of steps in a selector: `g .a rect` has three."""
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _RULE = re.compile(r"([^{}]*)\{")
@@ -26,8 +26,8 @@ _STEP = re.compile(r"[\s>]+")
 
 
 def why_too_costly(sheet: str, num_elements: int) -> str:
-    """Returns why a style sheet is not matched against so many elements, for the model to read, or an empty string."""
-    selectors = [each.strip() for found in _RULE.findall(_COMMENT.sub(" ", sheet)) for each in found.split(",")]
+    """Returns why a style sheet is too costly to match, for the model to read, or an empty string."""
+    selectors = [selector.strip() for found in _RULE.findall(_COMMENT.sub(" ", sheet)) for selector in found.split(",")]
     if len(selectors) * num_elements > MAX_MATCHES:
         return f"its style sheet has {len(selectors)} selectors for {num_elements} elements, which is too many"
     for selector in selectors:
@@ -40,10 +40,10 @@ def why_too_costly(sheet: str, num_elements: int) -> str:
 
 
 MAX_EXPANDED_ELEMENTS = 5_000
-"""Most elements with every reference followed."""
+"""Maximum number of elements after following every reference."""
 
 MAX_EXPANDED_DEPTH = 64
-"""Deepest nesting with every reference followed."""
+"""Maximum nesting after following every reference."""
 
 _URL = re.compile(r"url\(\s*[\"']?\s*([^)\"'\s]*)", re.IGNORECASE)
 _HREFS = ("href", "{http://www.w3.org/1999/xlink}href")
@@ -51,26 +51,27 @@ _HREFS = ("href", "{http://www.w3.org/1999/xlink}href")
 
 @dataclass(frozen=True, slots=True)
 class _Extent:
-    """How large an element is with every reference followed."""
+    """The size of an element after following every reference."""
 
     num_elements: int
     depth: int
 
 
 def check_references(root: ET.Element, error: type[Exception]) -> None:
-    """Raises `error` unless references stay inside the markup, form no circle, and expand to a bounded drawing.
+    """Raises `error` unless references stay inside the markup, form no cycle, and expand to a bounded drawing.
 
-    `<use>`, patterns, masks, clips, and markers repeat what they refer to. Ten levels of ten references each are a
-    short text and ten billion shapes, so the drawing with every reference followed is what counts. It is counted
-    without following them: the size of a referenced element is computed once.
+    `<use>`, patterns, masks, clips, and markers repeat the elements they refer to. Ten levels of ten
+    references each are a short text and ten billion shapes, so the limits apply to the drawing after
+    following every reference. Its size is computed without expansion: the size of a referenced element is
+    computed once.
 
-    The markup's own nesting must already be bounded, because this walks it recursively.
+    The markup's own nesting must already be bounded, because this recurses into it.
     """
     _Expansion(root, error).extent_of(root, 0)
 
 
 class _Expansion:
-    """One walk through markup with the elements known so far."""
+    """One traversal of markup, with the sizes of elements computed so far."""
 
     def __init__(self, root: ET.Element, error: type[Exception]) -> None:
         self._by_id = {name: element for element in reversed(list(root.iter())) if (name := element.get("id"))}
@@ -80,7 +81,7 @@ class _Expansion:
         self._error = error
 
     def extent_of(self, element: ET.Element, level: int) -> _Extent:
-        """Returns how large an element is; `level` is how deep the walk stands."""
+        """Returns the size of an element; `level` is the current depth of the traversal."""
         if element in self._open:
             raise self._error(f"the element with id={element.get('id', '')[:40]!r} refers to itself")
         known = self._known.get(element)
@@ -100,7 +101,7 @@ class _Expansion:
         return extent
 
     def _targets(self, element: ET.Element) -> list[ET.Element]:
-        """Returns the elements an element refers to; those that do not exist draw nothing and are left out."""
+        """Returns the elements an element refers to; nonexistent ones are ignored because they draw nothing."""
         texts = [value for name, value in element.items() if name not in _HREFS]
         if element.tag == "style":
             texts.append("".join(element.itertext()))
@@ -108,7 +109,7 @@ class _Expansion:
                 raise self._error("style sheets may not contain @ rules")
             if reason := why_too_costly(texts[-1], self._num_elements):
                 raise self._error(reason)
-        if any("\\" in text for text in texts):  # CSS may spell url( with escapes
+        if any("\\" in text for text in texts):  # CSS could write url( with escapes
             raise self._error("backslashes are not allowed")
         links = [link for text in texts for link in _URL.findall(text)]
         if element.tag != "a":
@@ -122,23 +123,24 @@ class _Expansion:
 
 
 MAX_BYTES = 65_536
-"""Largest markup, in bytes of UTF-8."""
+"""Maximum size of markup, in bytes of UTF-8."""
 
 MAX_ELEMENTS = 1_000
-"""Most elements as they are written."""
+"""Maximum number of elements as written."""
 
 MAX_DEPTH = 32
-"""Deepest nesting as it is written; references may deepen it as far again."""
+"""Maximum nesting as written; references may add as much again."""
 
 MAX_DIGITS = 1_000
-"""Most digits in a row in an attribute or a style sheet; Python reads integers of up to 4,300."""
+"""Maximum number of consecutive digits in an attribute or a style sheet; Python parses integers of up to
+4,300."""
 
 MIN_SIDE, MAX_SIDE = 1e-3, 1e6
-"""Smallest and largest width or height of a `viewBox`, in its own units."""
+"""Minimum and maximum width or height of a `viewBox`, in its own units."""
 
 SVG_NAMESPACE = "{http://www.w3.org/2000/svg}"
 FORBIDDEN_ELEMENTS = frozenset({"image", "feImage", "foreignObject", "script", "tref", "iframe", "include"})
-"""Elements that load or run something that is not in the markup."""
+"""Elements that load or run something outside the markup."""
 
 ViewBox: TypeAlias = tuple[float, float, float, float]
 
@@ -148,14 +150,15 @@ _ENCODING = re.compile(r"<\?xml[^>]*?encoding\s*=\s*[\"']([^\"'>]*)")
 
 
 class MarkupError(Exception):
-    """Markup cannot be drawn. The message is for the model to read; it never leaves the world as an exception."""
+    """Markup cannot be drawn. The message is for the model; the world catches the exception."""
 
 
 def read_markup(markup: str) -> ET.Element:
-    """Returns the `<svg>` element of markup that keeps the limits; tags of the SVG namespace are without it.
+    """Parses markup within the limits and returns its `<svg>` element; tags lose the SVG namespace.
 
     Raises:
-        MarkupError: If it is not well-formed XML, is no `<svg>`, breaks a limit or refers to anything outside itself.
+        MarkupError: If it is not well-formed XML, not an `<svg>`, exceeds a limit, or refers to anything
+            outside itself.
     """
     try:
         num_bytes = len(markup.encode())
@@ -163,7 +166,7 @@ def read_markup(markup: str) -> ET.Element:
         raise MarkupError("it contains half of a surrogate pair, which is not a character") from error
     if num_bytes > MAX_BYTES:
         raise MarkupError(f"it has {num_bytes} bytes, more than the {MAX_BYTES} allowed")
-    # A declared encoding would make the renderer read other characters than this function
+    # A declared encoding would make the renderer decode other characters than this function
     if (declared := _ENCODING.match(markup)) and declared[1].lower() not in ("utf-8", "utf8"):
         raise MarkupError(f"it declares the encoding {declared[1][:20]!r}; leave the declaration out")
     parser = ET.XMLParser(target=_BoundedBuilder())
@@ -189,10 +192,10 @@ def _check_digits(root: ET.Element) -> None:
 
 
 def view_box(root: ET.Element) -> ViewBox:
-    """Returns the part of the plane that a drawing shows, as (x, y, width, height) in its own units.
+    """Returns the visible part of the plane as (x, y, width, height), in a drawing's own units.
 
     Raises:
-        MarkupError: If the element says neither a usable `viewBox` nor a usable `width` and `height`.
+        MarkupError: If the element has neither a usable `viewBox` nor a usable `width` and `height`.
     """
     written = root.get("viewBox")
     if written is None:
@@ -213,12 +216,12 @@ def view_box(root: ET.Element) -> ViewBox:
 
 
 def _number(text: str) -> float:
-    """Returns a number as SVG writes it; NaN if it is none."""
+    """Parses an SVG number; NaN if the text is not one."""
     return float(text) if _NUMBER.fullmatch(text.strip()) else math.nan
 
 
 class _BoundedBuilder:
-    """A parser target that builds a tree and stops at the first broken limit, before the tree is large."""
+    """A parser target that builds a tree and stops at the first exceeded limit, before the tree is large."""
 
     def __init__(self) -> None:
         self._builder = ET.TreeBuilder()
@@ -247,11 +250,11 @@ class _BoundedBuilder:
         self._builder.data(text)
 
     def doctype(self, name: str, public_id: str | None, system_id: str | None) -> None:
-        """Refuses document types, and with them entities."""
+        """Rejects document types, and with them entities."""
         raise MarkupError("<!DOCTYPE> and entities are not allowed")
 
     def pi(self, target: str, text: str | None = None) -> None:
-        """Refuses processing instructions, which may name style sheets elsewhere."""
+        """Rejects processing instructions, which may refer to external style sheets."""
         raise MarkupError(f"<?{target[:20]} ...?> is not allowed")
 
     def close(self) -> ET.Element:

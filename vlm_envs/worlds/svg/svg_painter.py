@@ -1,11 +1,12 @@
-"""The program of the drawing process: reads markup from a pipe and writes pixels to another.
+"""The program of the drawing process: reads markup from a pipe and writes pixels back.
 
-It runs as a script of its own, so that a drawing that never ends, or that brings the native library down, costs this
-process and not the world's. It imports nothing of this package but the file `svg_paints.py`, which stands alone, and
-starts in a fraction of a second.
+It runs as a separate script, so that a drawing that never ends, or that crashes the native library, costs
+this process and not the world's. It imports nothing of this package but the standalone file `svg_paints.py`,
+and starts in a fraction of a second.
 
-It talks over the socket whose number is its argument. Request: side in pixels, seconds to live and markup in UTF-8.
-Reply: `DRAWN` and BGRA pixels, or `FAILED` and a reason in UTF-8. The first reply, unasked, says that it is ready.
+It communicates over the socket whose number is its argument. Request: side in pixels, time limit in seconds,
+and markup in UTF-8. Reply: `DRAWN` and BGRA pixels, or `FAILED` and a reason in UTF-8. An initial unrequested
+reply signals that it is ready.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MAX_MEMORY_BYTES = 1 << 30
 
 
 def paint(markup: bytes, size_px: int) -> bytes:
-    """Returns a drawing on white paper as BGRA bytes, `size_px` pixels a side, its proportions kept."""
+    """Returns a drawing on a white background as BGRA bytes, `size_px` pixels on a side, with its aspect ratio."""
     readable = _paints().drawable(markup.decode()).encode()
     tree = import_module("cairosvg.parser").Tree(bytestring=readable, unsafe=False)
     sides = {"output_width": size_px, "output_height": size_px}
@@ -35,7 +36,7 @@ def paint(markup: bytes, size_px: int) -> bytes:
 
 @cache
 def _paints() -> Any:
-    """Returns `svg_paints.py`, loaded without the package around it, which takes seconds to import."""
+    """Loads `svg_paints.py` without its package, which takes seconds to import."""
     spec: Any = spec_from_file_location("svg_paints", Path(__file__).with_name("svg_paints.py"))
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -43,12 +44,12 @@ def _paints() -> Any:
 
 
 def limit_memory() -> None:
-    """Makes a drawing that asks for too much memory fail, where the system can do that."""
+    """Makes a drawing that uses too much memory fail, on systems that support it."""
     try:
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
-    except (ImportError, OSError, ValueError):  # the limit of time still holds
+    except (ImportError, OSError, ValueError):  # the time limit still applies
         pass
 
 
@@ -63,7 +64,7 @@ def answer(markup: bytes, size_px: int) -> bytes:
 
 
 def serve(pipe: Connection) -> None:
-    """Gets ready, then answers requests until the other side closes the pipe."""
+    """Initializes, then answers requests until the other side closes the pipe."""
     try:
         import_module("cairosvg.surface")
         _paints()
@@ -77,7 +78,7 @@ def serve(pipe: Connection) -> None:
             size_px, timeout_s, markup = pipe.recv()
         except EOFError:
             return
-        # The world ends a late drawing; this ends it when the world itself is gone
+        # The world kills a late drawing; this alarm ends it if the world itself is gone
         signal.setitimer(signal.ITIMER_REAL, 2 * timeout_s)
         pipe.send_bytes(answer(markup, size_px))
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -1,8 +1,8 @@
-"""Colors and opacities as CSS means them, rewritten into the notations that the renderer, cairosvg, reads.
+"""Conversion of CSS colors and opacities to notations that the renderer, cairosvg, supports.
 
-It reads keywords, `#rgb`, `#rrggbb`, `rgb()` and `rgba()` with commas, and opacities without percent signs. Anything
-else it draws black or opaque, or fails on. Declarations that are not valid are dropped, as CSS requires. `lab()`,
-`lch()`, `oklab()`, `oklch()`, `color()`, and the color after a `url()` are not rewritten.
+cairosvg supports keywords, `#rgb`, `#rrggbb`, `rgb()` and `rgba()` with commas, and opacities without percent
+signs. It draws anything else black or opaque, or fails. Invalid declarations are dropped, as CSS requires.
+`lab()`, `lch()`, `oklab()`, `oklch()`, `color()`, and the color after a `url()` are not converted.
 
 The drawing process loads this file on its own, so it imports nothing of this package.
 """
@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import Any
 
 MAX_NESTING = 32
-"""Deepest nesting of brackets in a declaration that is read."""
+"""Maximum nesting of brackets in a declaration."""
 
 Rgba = tuple[float, float, float, float]
 
@@ -38,7 +38,7 @@ _BARE_POINT = re.compile(r"(?<=\d)\.(?!\d)")
 def rgba_of(written: str) -> Rgba | None:
     """Returns red, green, blue, and alpha, each from 0 to 1, of a color in functional or hexadecimal notation.
 
-    None for anything else, also for plain keywords.
+    None for anything else, including plain keywords.
 
     Raises:
         EngineUnavailableError: If tinycss2, which comes with cairosvg, is not installed.
@@ -54,14 +54,14 @@ def rgba_of(written: str) -> Rgba | None:
 
 
 def _parsed(written: str) -> Any:
-    """Returns what tinycss2 makes of a color; it reads neither `1.` nor an alpha of `none`."""
+    """Parses a color with tinycss2, which supports neither `1.` nor an alpha of `none`."""
     return package("tinycss2.color4").parse_color(_BARE_POINT.sub("", _NO_ALPHA.sub("/ 0)", written)))
 
 
 def drawable(markup: str) -> str:
-    """Returns well-formed markup with every color and opacity in a notation of the renderer's.
+    """Returns well-formed markup with every color and opacity in a supported notation.
 
-    Markup that needs no change is returned as it is, character for character.
+    Markup that needs no change is returned unchanged, character for character.
     """
     root = ET.fromstring(markup)
     changed = [_rewrite(element) for element in root.iter()]
@@ -69,7 +69,7 @@ def drawable(markup: str) -> str:
 
 
 def _rewrite(element: ET.Element) -> bool:
-    """Rewrites attributes, `style` and style sheet of one element; returns whether anything changed."""
+    """Rewrites attributes, `style`, and style sheet of an element; returns whether anything changed."""
     before = dict(element.attrib)
     for name, value in before.items():
         plain = _declarations(value) if name == "style" else plain_value(name, value)
@@ -85,9 +85,9 @@ def _rewrite(element: ET.Element) -> bool:
 
 
 def plain_value(name: str, value: str) -> str | None:
-    """Returns the value of an attribute or property in a notation that the renderer reads; None if it is not valid.
+    """Returns the value of an attribute or property in a supported notation; None if it is not valid.
 
-    None also for an opacity that is `unset`.
+    Also returns None for an opacity that is `unset`.
     """
     value = value.strip()
     if name in _OPACITIES:
@@ -96,9 +96,9 @@ def plain_value(name: str, value: str) -> str | None:
 
 
 def css_text(nodes: Iterable[Any]) -> str | None:
-    """Returns the text of tinycss2's nodes; None if brackets are nested more than `MAX_NESTING` deep.
+    """Serializes tinycss2's nodes; None if brackets are nested more than `MAX_NESTING` deep.
 
-    tinycss2 reads any depth but writes by recursion.
+    tinycss2 parses any depth but serializes by recursion.
     """
     nodes = level = list(nodes)
     for _ in range(MAX_NESTING + 1):
@@ -132,7 +132,7 @@ def _plain_color(value: str) -> str | None:
 
 
 def _declarations(content: Any) -> str:
-    """Returns declarations, as text or tinycss2's tokens, with plain values; as they are if nothing changes."""
+    """Returns declarations, given as text or tinycss2's tokens, with supported values; unchanged if possible."""
     tinycss2 = package("tinycss2")
     changed, written = False, []
     for node in tinycss2.parse_blocks_contents(content, skip_comments=True, skip_whitespace=True):
@@ -148,7 +148,7 @@ def _declarations(content: Any) -> str:
 
 
 def _style_sheet(text: str) -> str:
-    """Returns a style sheet with plain values; as it is if nothing changes."""
+    """Returns a style sheet with supported values; unchanged if possible."""
     tinycss2 = package("tinycss2")
     changed, written = False, []
     for rule in tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True):
@@ -161,7 +161,7 @@ def _style_sheet(text: str) -> str:
 
 
 def package(name: str) -> Any:
-    """Returns a package that comes with cairosvg; raises `EngineUnavailableError` if it is missing."""
+    """Imports a package that comes with cairosvg; raises `EngineUnavailableError` if it is missing."""
     try:
         return import_module(name)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Drawings as pixels, drawn by one child process that is started when needed and ended when late."""
+"""Rendering of drawings by a child process that is started on demand and killed on timeout."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from vlm_envs.worlds.svg.svg_markup import MAX_BYTES, MarkupError, read_markup
 
 START_TIMEOUT_S = 60.0
 MAX_DRAWINGS = 50_000
-"""Drawings after which the process is replaced, so that what its libraries leak stays small."""
+"""The process is replaced after this many drawings, which bounds the leaks of its libraries."""
 
 
 class PaintingError(Exception):
-    """A drawing failed, took too long or brought the process down; the message says which."""
+    """A drawing failed, timed out, or crashed the process; the message explains which."""
 
 
 class PainterProcess:
-    """A drawing process that lives as long as it behaves. Threads may share it; they take turns."""
+    """A drawing process that is replaced if it misbehaves. Threads may share it; they take turns."""
 
     def __init__(self) -> None:
         self._child: tuple[subprocess.Popen[bytes], Connection] | None = None
@@ -43,10 +43,11 @@ class PainterProcess:
         self._lock = threading.Lock()
 
     def paint(self, markup: bytes, *, size_px: int, timeout_s: float) -> bytes:
-        """Returns a drawing of checked UTF-8 markup as `size_px * size_px * 4` BGRA bytes.
+        """Returns a drawing of validated UTF-8 markup as `size_px * size_px * 4` BGRA bytes.
 
         Raises:
-            PaintingError: If it cannot be drawn within its seconds and the limits; the next call is not affected.
+            PaintingError: If it cannot be drawn within the time and other limits; the next call is not
+                affected.
             EngineUnavailableError: If the process cannot start.
         """
         with self._lock:
@@ -59,17 +60,17 @@ class PainterProcess:
         return reply[1:]
 
     def start(self) -> None:
-        """Starts the drawing process unless it runs; raises `EngineUnavailableError` if it cannot."""
+        """Starts the drawing process unless it is running; raises `EngineUnavailableError` if it cannot."""
         with self._lock:
             self._running()
 
     @property
     def pid(self) -> int | None:
-        """Process id of the drawing process, or None while there is none."""
+        """Process id of the drawing process, or None if it is not running."""
         return None if self._child is None else self._child[0].pid
 
     def close(self) -> None:
-        """Ends the drawing process; the next drawing starts another."""
+        """Stops the drawing process; the next drawing starts another one."""
         with self._lock:
             self._stop()
 
@@ -78,16 +79,16 @@ class PainterProcess:
         self._lock = threading.Lock()
         child, self._child = self._child, None
         if child is not None:
-            child[0].returncode = 0  # it is not this process's to wait for
+            child[0].returncode = 0  # the parent waits for it
 
     def _ask(self, request: tuple[int, float, bytes], timeout_s: float) -> bytes:
-        for _ in range(2):  # a process that was ended from outside is no fault of the drawing: it gets another
+        for _ in range(2):  # a process killed from outside is not the drawing's fault, so the drawing gets another one
             if (reply := self._reply(request, timeout_s)) is not None:
                 return reply
         raise PaintingError("it breaks the renderer")
 
     def _reply(self, request: tuple[int, float, bytes], timeout_s: float) -> bytes | None:
-        """Returns the reply, or None if the process ended before it was late."""
+        """Returns the reply, or None if the process ended before the timeout."""
         child, pipe = self._running()
         is_late = threading.Event()
 
@@ -95,7 +96,7 @@ class PainterProcess:
             is_late.set()
             child.kill()
 
-        # A process that neither reads nor answers blocks both calls; once it has ended, both raise.
+        # A process that neither reads nor answers blocks both calls; killing it makes them raise
         watchdog = threading.Timer(timeout_s, end)
         watchdog.start()
         try:
@@ -110,7 +111,7 @@ class PainterProcess:
             watchdog.cancel()
 
     def _running(self) -> tuple[subprocess.Popen[bytes], Connection]:
-        """Returns the live child and the pipe to it, after a start if there is none."""
+        """Returns the live child and the pipe to it, starting one if necessary."""
         if self._child is not None and self._child[0].poll() is not None:
             self._stop()
         if self._child is None:
@@ -140,7 +141,7 @@ def _start() -> tuple[subprocess.Popen[bytes], Connection]:
         pass_fds=[far_end.fileno()],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
-    far_end.close()  # so that the child's death is seen as the end of the pipe
+    far_end.close()  # so that the child's death closes the pipe
     try:
         ready = pipe.recv_bytes() if pipe.poll(START_TIMEOUT_S) else b" it takes too long to start"
     except (OSError, EOFError) as error:
@@ -160,7 +161,7 @@ SHARED = PainterProcess()
 
 
 def require_painter() -> None:
-    """Raises `EngineUnavailableError`, with the remedy, unless drawings can be made here."""
+    """Raises `EngineUnavailableError`, with a suggestion, unless drawings can be rendered here."""
     SHARED.start()
 
 
@@ -175,11 +176,11 @@ _WHITE = 255
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rendering:
-    """What became of one piece of markup.
+    """The result of rendering one piece of markup.
 
     Attributes:
-        pixels: uint8[size_px, size_px, 3] on white, read-only; None when it cannot be drawn.
-        error: Why not, for the model to read; None when it was drawn.
+        pixels: uint8[size_px, size_px, 3] on white, read-only; None if it cannot be drawn.
+        error: The reason, for the model to read; None if it was drawn.
     """
 
     pixels: NDArray[np.uint8] | None = None
@@ -187,24 +188,25 @@ class Rendering:
 
     @property
     def num_pixels(self) -> int:
-        """What it takes to keep: pixels, or the most that its markup, too, may have."""
+        """Size in the cache: the number of pixels, or the maximum size of markup."""
         return MAX_BYTES if self.pixels is None else self.pixels.size // 3
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing can be seen: it was not drawn, or all of it is white."""
+        """Whether nothing is visible: it was not drawn, or is all white."""
         return self.pixels is None or bool((self.pixels == _WHITE).all())
 
 
 class Renderer:
-    """Draws markup as square pictures. Never raises for any markup, and never takes longer than the limit.
+    """Renders markup as square images. Never raises for any markup, and never exceeds the time limit.
 
-    The drawing process is shared by all renderers of a process, and so is what was drawn last. It starts with the
-    first drawing, and ends with `close` of the last renderer or with the process. Copies and pickles start anew.
+    All renderers of a process share the drawing process and the cache. The drawing process starts with the
+    first drawing, and ends when the last renderer is closed or the process ends. Copies and pickles start
+    their own.
 
     Args:
-        size_px: Side of the pictures in pixels, 16 to 2048.
-        timeout_s: Seconds one drawing may take, above 0.
+        size_px: Side of the images in pixels, 16 to 2048.
+        timeout_s: Time limit per drawing in seconds, above 0.
 
     Raises:
         ConfigError: If an argument is out of range.
@@ -217,7 +219,7 @@ class Renderer:
         self.timeout_s = float(timeout_s)
 
     def render(self, markup: str) -> Rendering:
-        """Returns the picture of any markup, or why there is none; the same object for equal markup while it is kept.
+        """Renders any markup, or returns why it cannot be drawn; cached, so equal markup may return the same object.
 
         Raises:
             EngineUnavailableError: If cairosvg is not installed or cannot start.
@@ -239,7 +241,7 @@ class Renderer:
         return Rendering(pixels=pixels)
 
     def close(self) -> None:
-        """Ends the drawing process unless other renderers use it; drawing again starts it again."""
+        """Stops the drawing process unless other renderers use it; the next drawing restarts it."""
         _USERS.discard(self)
         if not _USERS:
             SHARED.close()

@@ -1,16 +1,17 @@
-"""Similarity of two drawings on white paper: a structural score without weights, and the registry of scorers.
+"""Similarity of two drawings on white backgrounds: a structural score without weights, and the registry of scorers.
 
-The structural score asks four questions at several resolutions, so that a shape beside its place still earns something
-and a shape closer to its place earns more:
+The structural score combines four terms at several resolutions, so that a misplaced shape still earns
+something, and more the closer it is to its place:
 
 * coverage: is there ink where there should be ink?
-* color: does the paper have the same color?
-* edges: do outlines run where they should?
+* color: do the colors match?
+* edges: do outlines match?
 * structure: do small neighborhoods vary alike (SSIM, Wang et al. 2004)?
 
-Coverage, color, and edges are ratios of what is shared to what exists at all, so white paper, which every icon has
-plenty of, earns nothing. Structure is averaged over places with ink and then counted from the score of an empty sheet.
-The mixture is this project's own; its weights were chosen so that growing mistakes lower the score (tests measure it).
+Coverage, color, and edges are ratios of the shared amount to the total, so white background, which covers
+most of an icon, earns nothing. Structure is averaged over places with ink and measured relative to the score
+of an empty sheet. The combination is this project's own; its weights were chosen so that larger mistakes
+lower the score (tests measure it).
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ Planes: TypeAlias = NDArray[np.floating[Any]]
 
 FINEST_PX = 96
 LEVEL_WEIGHTS = (0.1, 0.2, 0.2, 0.2, 0.15, 0.15)
-"""Share of each resolution, from 96 pixels a side down to 3."""
+"""Weight of each resolution, from 96 pixels on a side down to 3."""
 
 TERM_WEIGHTS = {"coverage": 0.3, "color": 0.3, "edges": 0.2, "structure": 0.2}
-"""Share of each question; they sum to 1."""
+"""Weight of each term; they sum to 1."""
 
 _WINDOW = 5
 _INK_GAIN = 4.0
@@ -41,12 +42,12 @@ _TINY = 1e-6
 
 
 class StructuralScorer:
-    """Similarity by coverage, colour, edges and structure at six resolutions; 1 for equal, 0 for empty paper."""
+    """Similarity by coverage, color, edges, and structure at six resolutions; 1 for equal, 0 for an empty drawing."""
 
     name = "structural"
 
     def similarity(self, target: NDArray[np.uint8], drawing: NDArray[np.uint8]) -> float:
-        """Returns how alike two drawings on white paper, uint8[H, W, 3], are: 1 for equal ones, 0 without any ink."""
+        """Returns the similarity of two drawings on white, uint8[H, W, 3]: 1 if equal, 0 without any ink."""
         if np.array_equal(target, drawing):
             return 1.0
         levels = zip(_pyramid(target), _pyramid(drawing), LEVEL_WEIGHTS, strict=True)
@@ -55,11 +56,11 @@ class StructuralScorer:
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """One picture at one resolution.
+    """An image at one resolution.
 
     Attributes:
-        dye: float32[3, S, S], how much of each colour the ink takes away from white, 0 to 1.
-        ink: float32[S, S], whether there is ink, 0 to 1.
+        dye: float32[3, S, S], the amount of each color channel that the ink removes from white, 0 to 1.
+        ink: float32[S, S], the presence of ink, 0 to 1.
     """
 
     dye: Planes
@@ -67,7 +68,7 @@ class _Level:
 
 
 def _pyramid(picture: NDArray[np.uint8]) -> list[_Level]:
-    """Returns a picture at each resolution, the finest first."""
+    """Returns an image at each resolution, the finest first."""
     small = Image.fromarray(picture).resize((FINEST_PX, FINEST_PX), Image.Resampling.BOX)
     dye = np.ascontiguousarray((255 - np.asarray(small)).astype(np.float32).transpose(2, 0, 1)) / 255
     levels = []
@@ -87,7 +88,7 @@ def _level_score(target: _Level, drawing: _Level) -> float:
         "color": _shared(target.dye, drawing.dye),
         "edges": (_shared(*_slopes(target, drawing, 1)) + _shared(*_slopes(target, drawing, 2))) / 2,
     }
-    if _WINDOW <= len(target.ink) < FINEST_PX:  # up close it costs most and adds least
+    if _WINDOW <= len(target.ink) < FINEST_PX:  # the finest level costs most and adds least
         scores["structure"] = _structure(target, drawing)
     return sum(TERM_WEIGHTS[name] * score for name, score in scores.items()) / sum(
         TERM_WEIGHTS[name] for name in scores
@@ -95,17 +96,17 @@ def _level_score(target: _Level, drawing: _Level) -> float:
 
 
 def _shared(first: Planes, second: Planes) -> float:
-    """Returns what two amounts share as a part of what there is of either: sum(min) / sum(max)."""
+    """Returns the overlap of two nonnegative arrays: sum(min) / sum(max)."""
     return float(np.minimum(first, second).sum() / (np.maximum(first, second).sum() + _TINY))
 
 
 def _slopes(target: _Level, drawing: _Level, axis: int) -> tuple[Planes, Planes]:
-    """Returns how steeply the dye of each picture changes along an axis."""
+    """Returns the absolute change of the dye of both images along an axis."""
     return np.abs(np.diff(target.dye, axis=axis)), np.abs(np.diff(drawing.dye, axis=axis))
 
 
 def _structure(target: _Level, drawing: _Level) -> float:
-    """Returns the mean SSIM of places with ink, counted from what empty paper would get, 0 to 1."""
+    """Returns the mean SSIM over places with ink, relative to that of an empty drawing, 0 to 1."""
     ink = _box_mean(np.maximum(target.ink, drawing.ink)) + _TINY
     weight = ink / (ink.sum() * len(target.dye))
     found = float((_ssim(target.dye, drawing.dye) * weight).sum())
@@ -116,7 +117,7 @@ def _structure(target: _Level, drawing: _Level) -> float:
 def _ssim(first: Planes, second: Planes) -> Planes:
     """Returns the structural similarity of every window of two planes with values from 0 to 1.
 
-    Source: Wang et al., 2004, equation 13, with the paper's constants; a square window in place of a Gaussian.
+    Source: Wang et al., 2004, equation 13, with the paper's constants; a square window replaces the Gaussian.
     """
     mean_1, mean_2 = _box_mean(first), _box_mean(second)
     variance_1 = _box_mean(first * first) - mean_1 * mean_1
@@ -129,7 +130,7 @@ def _ssim(first: Planes, second: Planes) -> Planes:
 
 
 def _box_mean(planes: Planes) -> Planes:
-    """Returns the mean of each window that lies within the last two axes."""
+    """Returns the mean over each window within the last two axes."""
     size = planes.shape[-1] - _WINDOW + 1
     rows = planes[..., :size, :].copy()
     for start in range(1, _WINDOW):
@@ -141,47 +142,47 @@ def _box_mean(planes: Planes) -> Planes:
 
 
 BUILT_IN = {"structural": StructuralScorer()}
-"""Scorers that need no weights, by name."""
+"""Scorers without weights, by name."""
 
 LEARNED = {"dreamsim": "agents.perception.similarity:dreamsim", "dino": "agents.perception.similarity:dino"}
-"""Scorers of this project's checkout that need weights and torch; they are given to a world as `module:factory`."""
+"""Scorers of this project's checkout that need weights and torch, for use as `module:factory`."""
 
 
 @runtime_checkable
 class Scorer(Protocol):
-    """How alike two pictures are.
+    """A similarity measure of two images.
 
     Attributes:
-        name: What the score is called.
+        name: Name of the score.
     """
 
     name: str
 
     def similarity(self, target: NDArray[np.uint8], drawing: NDArray[np.uint8]) -> float:
-        """Returns how alike two pictures are, from 0 (nothing in common) to 1 (the same).
+        """Returns the similarity of two images, from 0 (nothing in common) to 1 (equal).
 
         Args:
-            target: uint8[H, W, 3], what should have been drawn.
-            drawing: uint8[H, W, 3], what was drawn.
+            target: uint8[H, W, 3], the image to reproduce.
+            drawing: uint8[H, W, 3], the drawn image.
         """
         ...
 
 
 def resolve_scorer(what: str, scorer: object) -> Scorer:
-    """Returns the scorer that an argument names.
+    """Returns the scorer that an argument specifies.
 
     Args:
         what: The argument's name, for messages.
         scorer: A scorer; the name of a built-in one; or `"module:factory"`, a callable without arguments that
-            returns one. Names and module paths can be sent to worker processes whatever the scorer holds.
+            returns one. Names and module paths can always be sent to worker processes.
 
     Raises:
-        ConfigError: If it is none of these. What a factory raises is raised as it is.
+        ConfigError: If it is anything else. Exceptions of a factory propagate.
     """
     if isinstance(scorer, str) and scorer in LEARNED:
         raise ConfigError(
-            f"The scorer {scorer!r} needs weights and torch, and comes with the project's checkout; "
-            f"from there, write {what}={LEARNED[scorer]!r}."
+            f"The scorer {scorer!r} needs weights and torch, and is part of the project's checkout; "
+            f"there, use {what}={LEARNED[scorer]!r}."
         )
     found: Scorer = resolved(what, scorer, "name", "similarity", known=BUILT_IN)
     return found

@@ -1,12 +1,12 @@
 """The shapes of a drawing: outlines, styles, and positions, with units, viewports, and transforms resolved.
 
-The image decides, so all of this follows the renderer, cairosvg, also where it departs from the standard: in square
-images, percentages along the shorter side of a `viewBox` refer to its longer side, and a unit it does not know (`vw`,
-`vh`, `Q`) makes a length 0, as does a space before the unit (`10 px`).
+Shapes must match the image, so all of this follows the renderer, cairosvg, even where it deviates from the
+standard: in square images, percentages along the shorter side of a `viewBox` refer to its longer side, and an
+unsupported unit (`vw`, `vh`, `Q`) makes a length 0, as does a space before the unit (`10 px`).
 
-Not followed: the `font` shorthand; `clip-path`, `mask`, `filter`, and markers; `requiredFeatures` and `systemLanguage`;
-units and percentages in path data; a `transform-origin` of one value, or with `center`, `right`, or `bottom`, which the
-renderer takes in pixels of the image.
+Not supported: the `font` shorthand; `clip-path`, `mask`, `filter`, and markers; `requiredFeatures` and
+`systemLanguage`; units and percentages in path data; a `transform-origin` with one value, or with `center`,
+`right`, or `bottom`, which the renderer resolves in pixels of the image.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ _UNITS = {
 """Units of length in units of the drawing."""
 
 _FONT_UNITS = {"em": 1.0, "ex": 0.5, "ch": 0.5}
-"""Units of length in sizes of the font."""
+"""Units of length relative to the font size."""
 
 _ALONG_X = frozenset({"x", "cx", "rx", "x1", "x2", "dx"})
 _ALONG_Y = frozenset({"y", "cy", "ry", "y1", "y2", "dy"})
 
 Clip: TypeAlias = tuple[float, float, float, float]
-"""Left, top, right and bottom of what can be seen."""
+"""Left, top, right, and bottom of the visible area."""
 
 
 @dataclass(frozen=True, slots=True)
 class Viewport:
-    """What lengths in per cent are of.
+    """Reference lengths for percentages and font-relative units.
 
     Attributes:
-        width: In units of the drawing.
-        height: The same.
-        font_size: Of the element that is looked at, in the same units.
+        width: Width, in units of the drawing.
+        height: Height, in the same units.
+        font_size: Font size of the current element, in the same units.
     """
 
     width: float
@@ -65,17 +65,18 @@ class Viewport:
     font_size: float = _FONT_SIZE
 
     def with_font_size(self, written: str) -> Viewport:
-        """Returns the viewport as seen by an element whose `font-size`, its own or inherited, is as written."""
+        """Returns the viewport for an element with the given value of `font-size`, its own or inherited."""
         return replace(self, font_size=min(max(self.size(written), -MOST), MOST))
 
     def length(self, element: ET.Element, name: str, missing: str = "0") -> float:
-        """Returns a length of an element in units of the drawing; 0 if it is no length.
+        """Returns a length of an element in units of the drawing; 0 if it is not valid.
 
         Args:
             element: The element.
-            name: Its attribute; `x` and its like are of the width, `y` and its like of the height, `width` and
-                `height` of their own, all others of the diagonal divided by the square root of 2.
-            missing: What it is if it is not written.
+            name: Its attribute. Percentages of `x` and similar attributes refer to the width, of `y` and
+                similar ones to the height, of `width` and `height` to their own side, and of all others to
+                the diagonal divided by the square root of 2.
+            missing: Its value if it is absent.
         """
         side = name if element.tag == "rect" else ""
         is_along_x, is_along_y = name in _ALONG_X or side == "width", name in _ALONG_Y or side == "height"
@@ -83,9 +84,9 @@ class Viewport:
         return self.size(element.get(name, missing), reference)
 
     def size(self, written: str, reference: float | None = None) -> float:
-        """Returns a length, with or without a unit, in units of the drawing; 0 if it is none.
+        """Converts a length, with or without a unit, to units of the drawing; 0 if it is not valid.
 
-        Per cent are of `reference`; without one, of the diagonal divided by the square root of 2.
+        Percentages refer to `reference`, or by default to the diagonal divided by the square root of 2.
         """
         found = _LENGTH.match(written)
         if found is None:
@@ -100,7 +101,7 @@ class Viewport:
 
 
 def outermost(box: ViewBox, ratio: str) -> tuple[Viewport, Clip]:
-    """Returns a drawing's viewport in a square picture and the part seen, by `viewBox` and `preserveAspectRatio`."""
+    """Returns a drawing's viewport in a square image and the visible part, by `viewBox` and `preserveAspectRatio`."""
     left, top, width, height = box
     if ratio.startswith("none"):
         return Viewport(width, height), (left, top, left + width, top + height)
@@ -139,22 +140,23 @@ _NUM_ARGUMENTS = {"M": 2, "L": 2, "H": 1, "V": 1, "C": 6, "S": 4, "Q": 4, "T": 2
 
 
 def numbers(text: str) -> list[float]:
-    """Returns the numbers in a text, whatever stands between them; those beyond a thousand million are cut there."""
+    """Returns all numbers in a text, whatever separates them, clipped to ±1e9."""
     return [min(max(float(found), -MOST), MOST) for found in _NUMBERS.findall(text)]
 
 
 def transform_of(text: str, viewport: Viewport, origin: str = "") -> Matrix:
-    """Returns the 3 by 3 matrix of a `transform` attribute; steps that cannot be read change nothing.
+    """Returns the 3 by 3 matrix of a `transform` attribute; invalid steps are ignored.
 
     Args:
-        text: The attribute; lengths in it may have units, and per cent are of the diagonal, as for the renderer.
-        viewport: What they are of.
+        text: The attribute; lengths may have units, and percentages refer to the diagonal, as in the
+            renderer.
+        viewport: Reference lengths.
         origin: The element's `transform-origin`.
     """
     matrix = IDENTITY
     steps = _TRANSFORM.findall(_separated(text)) if text else []
     for name, arguments in steps:
-        matrix = combined(matrix, _step(name, [viewport.size(each) for each in arguments.strip().split(" ")]))
+        matrix = combined(matrix, _step(name, [viewport.size(length) for length in arguments.strip().split(" ")]))
     if not (steps and origin):
         return matrix
     x, y = _origin(origin, viewport)
@@ -162,7 +164,7 @@ def transform_of(text: str, viewport: Viewport, origin: str = "") -> Matrix:
 
 
 def _origin(written: str, viewport: Viewport) -> tuple[float, float]:
-    """Returns the place that a `transform-origin` names; (0, 0) for those that are not followed."""
+    """Returns the point of a `transform-origin`; (0, 0) for unsupported ones."""
     pieces = written.split(" ")
     if len(pieces) == 1 or _OF_THE_PICTURE.intersection(pieces[:2]):
         return 0.0, 0.0
@@ -173,13 +175,13 @@ def _origin(written: str, viewport: Viewport) -> tuple[float, float]:
 
 
 def _separated(text: str) -> str:
-    """Returns a list of numbers, with units or without, with one space between two, divided as the renderer does."""
+    """Normalizes a list of numbers, possibly with units, to single spaces, splitting it as the renderer does."""
     text = _SEPARATORS.sub(" ", _SIGN.sub(" -", text.replace("E", "e")))
     return _NEXT_FRACTION.sub(r"\1 ", text).strip()
 
 
 def combined(outer: Matrix, inner: Matrix) -> Matrix:
-    """Returns the transform that applies `inner` first; absurd ones may hold infinities."""
+    """Returns the transform that applies `inner` first; extreme ones may contain infinities."""
     with np.errstate(all="ignore"):
         product: Matrix = outer @ inner
     return product
@@ -206,21 +208,22 @@ def _step(name: str, values: list[float]) -> Matrix:
 
 
 def matrix_of(a: float, b: float, c: float, d: float, e: float, f: float) -> Matrix:
-    """Returns the matrix that SVG calls matrix(a b c d e f)."""
+    """Returns the matrix of SVG's matrix(a b c d e f)."""
     return np.array([[a, c, e], [b, d, f], [0, 0, 1]], dtype=np.float64)
 
 
 def moved(points: Points, matrix: Matrix) -> Points:
-    """Returns points after a transform."""
-    with np.errstate(all="ignore"):  # absurd transforms give infinities, which the caller sorts out
+    """Transforms points."""
+    with np.errstate(all="ignore"):  # extreme transforms give infinities, which the caller handles
         flat = np.array([(x, y, 1.0) for x, y in points]).reshape(-1, 3) @ matrix.T
     return [(float(x), float(y)) for x, y, _ in flat]
 
 
 def outline(element: ET.Element, viewport: Viewport) -> Points:
-    """Returns points whose hull holds a shape, in the shape's own units; none for what is no shape, or has no size.
+    """Returns points whose hull contains a shape, in the shape's own units; empty for other elements and empty shapes.
 
-    Curves of paths are given by their control points, so their box may be somewhat too large; text has one point.
+    Curves of paths are represented by their control points, so their box may be slightly too large; text has
+    one point.
     """
 
     def get(name: str) -> float:
@@ -245,14 +248,14 @@ def outline(element: ET.Element, viewport: Viewport) -> Points:
         case "path":
             return path_points(element.get("d", ""))
         case "text":
-            # Each may be a list, of a place for each letter
+            # Each may be a list with a position for each letter
             first_x, first_y = (_separated(element.get(name, "")).partition(" ")[0] for name in ("x", "y"))
             return [(viewport.size(first_x, viewport.width), viewport.size(first_y, viewport.height))]
     return []
 
 
 def _oval(cx: float, cy: float, rx: float, ry: float) -> Points:
-    """Returns points around an ellipse, close enough for the box of a turned one; none for what the renderer skips."""
+    """Returns points around an ellipse, dense enough for its rotated box; empty for those the renderer skips."""
     if rx <= 0 or ry == 0:
         return []
     turns = [index * math.pi / 8 for index in range(16)]
@@ -260,7 +263,7 @@ def _oval(cx: float, cy: float, rx: float, ry: float) -> Points:
 
 
 def path_points(text: str) -> Points:
-    """Returns the corners and control points of path data; of an arc, its ends and the box of its radii."""
+    """Returns the corners and control points of path data; for an arc, its ends and the box of its radii."""
     points: Points = []
     here = start = (0.0, 0.0)
     for letter, arguments in _PATH_STEP.findall(text):
@@ -298,13 +301,13 @@ DRAWN = frozenset({"circle", "ellipse", "rect", "line", "polyline", "polygon", "
 """Elements that are shapes."""
 
 KINDS = ("circle", "ellipse", "rect", "line", "polyline", "triangle", "polygon", "path", "text")
-"""Kinds of shapes: their element's name, or `triangle` for a polygon of three corners."""
+"""Kinds of shapes: the element's name, or `triangle` for a polygon with three corners."""
 
 MAX_SHAPES = 200
-"""Most shapes listed; a drawing may have more."""
+"""Maximum number of listed shapes; a drawing may have more."""
 
 MAX_USE_DEPTH = 8
-"""Most references followed one inside another for the list of shapes; deeper ones are drawn and not listed."""
+"""Maximum number of nested references in the list of shapes; deeper ones are drawn but not listed."""
 
 _INHERITED = ("color", "fill", "fill-opacity", "font-size", "stroke", "stroke-opacity", "visibility")
 _START = {
@@ -329,9 +332,9 @@ class Shape(TypedDict):
 
     Attributes:
         kind: One of `KINDS`.
-        color: Name of what it is filled with, or stroked with if it is not filled.
+        color: Name of its fill color, or of its stroke color if it is not filled.
         filled: Whether it is filled.
-        box: Left, top, right and bottom in units of the `viewBox`, to one decimal; strokes are left out.
+        box: Left, top, right, and bottom in units of the `viewBox`, to one decimal, without strokes.
     """
 
     kind: str
@@ -341,20 +344,20 @@ class Shape(TypedDict):
 
 
 def shapes_of(markup: str) -> list[Shape] | None:
-    """Returns the shapes of a drawing in the order they are drawn; None if the markup cannot be read."""
+    """Returns the shapes of a drawing in drawing order; None if the markup is not valid."""
     drawing = _read(markup)
     return None if drawing is None else [shape.copy() for shape in drawing[0]]
 
 
 def view_box_of(markup: str) -> ViewBox | None:
-    """Returns the `viewBox` of a drawing; None if the markup cannot be read."""
+    """Returns the `viewBox` of a drawing; None if the markup is not valid."""
     drawing = _read(markup)
     return None if drawing is None else drawing[1]
 
 
 @lru_cache(maxsize=256)
 def _read(markup: str) -> tuple[tuple[Shape, ...], ViewBox] | None:
-    """Returns shapes and `viewBox`; kept, because a state is described several times a turn."""
+    """Returns shapes and `viewBox`; cached, because a state is described several times per turn."""
     try:
         root = read_markup(markup)
     except MarkupError:
@@ -374,15 +377,15 @@ def _read(markup: str) -> tuple[tuple[Shape, ...], ViewBox] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """Where the walk through a drawing stands.
+    """The context of an element in the traversal of a drawing.
 
     Attributes:
         root: The whole drawing.
-        by_id: All elements that have a name.
-        matrix: From the units here to those of the whole drawing.
-        viewport: What lengths in per cent are of here.
-        clip: What can be seen, in units of the whole drawing.
-        num_uses: References followed on the way here.
+        by_id: All elements with an id.
+        matrix: Transform from local units to those of the whole drawing.
+        viewport: Reference lengths.
+        clip: The visible area, in units of the whole drawing.
+        num_uses: Number of references followed so far.
     """
 
     root: ET.Element
@@ -394,14 +397,14 @@ class _Place:
 
 
 def _walk(element: ET.Element, place: _Place, inherited: dict[str, str]) -> Iterator[Shape]:
-    """Yields the shapes of an element and of those inside it, references followed."""
+    """Yields the shapes of an element and its descendants, following references."""
     if (element.tag in _NEVER_DRAWN and place.num_uses == 0) or _is_hidden(element, place.viewport):
         return
     paint = _paint(element, inherited)
     viewport = place.viewport.with_font_size(paint["font-size"])
     matrix = transform_of(element.get("transform", ""), viewport, element.get("transform-origin", ""))
     if matrix[0, 0] * matrix[1, 1] == matrix[0, 1] * matrix[1, 0]:
-        return  # Flattened to a line or a point, of which the renderer draws nothing
+        return  # flattened to a line or a point, which the renderer does not draw
     place = replace(place, matrix=combined(place.matrix, matrix), viewport=viewport)
     if element.tag in DRAWN:
         shape = _shape(element, place, paint)
@@ -436,14 +439,14 @@ def _walk_used(element: ET.Element, place: _Place, paint: dict[str, str]) -> Ite
 
 
 def _with_attributes(element: ET.Element, attributes: dict[str, str]) -> ET.Element:
-    """Returns an element with other attributes and the same content."""
+    """Returns a copy of an element with updated attributes and the same content."""
     changed = ET.Element(element.tag, {**element.attrib, **attributes})
     changed.extend(element)
     return changed
 
 
 def _inside(element: ET.Element, place: _Place) -> _Place | None:
-    """Returns where the content of an element stands; None if nothing of it can be seen."""
+    """Returns the context of an element's content; None if nothing of it is visible."""
     if element.tag not in _VIEWPORTS or element is place.root:
         return place
     around = place.viewport
@@ -478,7 +481,7 @@ def _box_of(points: Points) -> Clip:
 
 
 def _shared(first: Clip, second: Clip) -> Clip:
-    """Returns what two boxes have in common; turned around if that is nothing."""
+    """Returns the intersection of two boxes; inverted if it is empty."""
     return (
         max(first[0], second[0]),
         max(first[1], second[1]),
@@ -488,7 +491,7 @@ def _shared(first: Clip, second: Clip) -> Clip:
 
 
 def _is_hidden(element: ET.Element, viewport: Viewport) -> bool:
-    """Returns whether nothing of an element and its content is drawn; a group with a side of 0 is skipped too."""
+    """Returns whether nothing of an element and its content is drawn; a group with a side of 0 is also skipped."""
     if any(name in element.attrib and viewport.size(element.attrib[name]) == 0 for name in ("width", "height")):
         return True
     opacity = numbers(element.get("opacity", "1"))
@@ -496,7 +499,7 @@ def _is_hidden(element: ET.Element, viewport: Viewport) -> bool:
 
 
 def _paint(element: ET.Element, inherited: dict[str, str]) -> dict[str, str]:
-    """Returns what holds for an element of colours, visibility and font: what it says, or what is inherited."""
+    """Returns an element's colors, visibility, and font size, its own or inherited."""
     found = {name: element.get(name, "").strip() for name in _INHERITED}
     found = {name: value for name, value in found.items() if plain_value(name, value) is not None}
     paint = inherited | {name: value for name, value in found.items() if value and value != "inherit"}
@@ -504,7 +507,7 @@ def _paint(element: ET.Element, inherited: dict[str, str]) -> dict[str, str]:
 
 
 def _is_seen(paint: dict[str, str], name: str) -> bool:
-    """Returns whether a fill or a stroke leaves anything on the paper."""
+    """Returns whether a fill or a stroke is visible."""
     value = paint[name]
     color = rgba_of(value)
     is_clear = value.lower() in _NO_PAINT or (color is not None and color[3] == 0)
@@ -512,7 +515,7 @@ def _is_seen(paint: dict[str, str], name: str) -> bool:
 
 
 def _shape(element: ET.Element, place: _Place, paint: dict[str, str]) -> Shape | None:
-    """Returns a shape as it is drawn; None if nothing of it can be seen."""
+    """Returns a shape as drawn; None if nothing of it is visible."""
     points = moved(outline(element, place.viewport), place.matrix)
     filled = _is_seen(paint, "fill") and element.tag != "line"
     color = paint["fill"] if filled else paint["stroke"]

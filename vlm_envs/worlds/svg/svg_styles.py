@@ -22,9 +22,9 @@ _LONGEST = 80
 
 
 def color_name(written: str) -> str:
-    """Returns the name of a CSS color: its own, else that of the nearest well-known one, its opacity aside.
+    """Returns the name of a CSS color: its own, or that of the nearest well-known one, ignoring opacity.
 
-    `"patterned"` stands for gradients, patterns, and what cannot be read.
+    Gradients, patterns, and invalid colors are `"patterned"`.
     """
     return _name(written) if len(written) <= _LONGEST else _NOT_A_COLOR
 
@@ -47,7 +47,7 @@ def _own_name(keyword: str) -> str:
 
 
 def _rgb(written: str) -> tuple[int, ...]:
-    """Returns red, green, and blue, 0 to 255; raises `ValueError` for anything but a color."""
+    """Returns red, green, and blue, 0 to 255; raises `ValueError` if the text is not a color."""
     if "(" not in written:
         return ImageColor.getrgb(written)[:3]
     if (color := rgba_of(written)) is None:
@@ -63,13 +63,13 @@ Declarations = list[tuple[str, str]]
 
 
 def apply_styles(root: ET.Element, markup: str) -> None:
-    """Sets the attributes that styles declare: those of sheets, of the element itself, and important ones last.
+    """Sets the attributes that styles declare: those of sheets, then of the element itself, then important ones.
 
-    `root`, changed in place, is what `read_markup` made of the markup.
+    `root`, which is modified, must be the result of `read_markup`.
 
     Raises:
-        EngineUnavailableError: If there is a style sheet and the packages that read it, which come with cairosvg, are
-            missing.
+        EngineUnavailableError: If there is a style sheet and the packages that parse it, which come with
+            cairosvg, are missing.
     """
     sheets = _matches(markup) if "style" in markup else None
     for element, (normal, important) in zip(root.iter(), sheets or itertools.repeat(([], [])), strict=False):
@@ -81,7 +81,7 @@ def apply_styles(root: ET.Element, markup: str) -> None:
 
 
 def _declared(style: str) -> Iterator[tuple[str, str, bool]]:
-    """Yields name, value and importance of the declarations of a `style` attribute."""
+    """Yields name, value, and importance of the declarations in a `style` attribute."""
     for declaration in style.split(";"):
         name, colon, value = declaration.partition(":")
         value, _, note = value.partition("!")
@@ -90,9 +90,9 @@ def _declared(style: str) -> Iterator[tuple[str, str, bool]]:
 
 
 def _matches(markup: str) -> list[tuple[Declarations, Declarations]] | None:
-    """Returns what style sheets declare for each element, in document order; None if there are none.
+    """Returns the declarations of style sheets for each element, in document order; None if there are no sheets.
 
-    Sheets outside the SVG namespace are none, for the renderer either.
+    Sheets outside the SVG namespace are ignored, as by the renderer.
     """
     root = ET.fromstring(markup)
     texts = [
@@ -108,7 +108,9 @@ def _matches(markup: str) -> list[tuple[Declarations, Declarations]] | None:
         for rule in tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True):
             if rule.type == "qualified-rule":
                 _add(rule, matchers, tinycss2, cssselect2)
-    wrapped = {each.etree_element: each for each in cssselect2.ElementWrapper.from_xml_root(root).iter_subtree()}
+    wrapped = {
+        element.etree_element: element for element in cssselect2.ElementWrapper.from_xml_root(root).iter_subtree()
+    }
     found = []
     for element in root.iter():
         normal, important = (
@@ -119,13 +121,13 @@ def _matches(markup: str) -> list[tuple[Declarations, Declarations]] | None:
 
 
 def _add(rule: Any, matchers: tuple[Any, Any], tinycss2: Any, cssselect2: Any) -> None:
-    """Adds a rule to the matcher of normal and to that of important declarations."""
+    """Adds a rule to the matchers of normal and important declarations."""
     declarations: tuple[Declarations, Declarations] = ([], [])
-    for each in tinycss2.parse_blocks_contents(rule.content):
-        if each.type != "declaration" or each.name.startswith("-"):
+    for declaration in tinycss2.parse_blocks_contents(rule.content):
+        if declaration.type != "declaration" or declaration.name.startswith("-"):
             continue
-        if (value := css_text(each.value)) is not None:
-            declarations[each.important].append((each.lower_name, value.strip()))
+        if (value := css_text(declaration.value)) is not None:
+            declarations[declaration.important].append((declaration.lower_name, value.strip()))
     try:
         selectors = cssselect2.compile_selector_list(rule.prelude)
     except cssselect2.SelectorError:

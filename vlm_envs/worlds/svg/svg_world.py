@@ -30,14 +30,14 @@ from vlm_envs.worlds.svg.svg_shapes import Shape, shapes_of, view_box_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SvgState:
-    """One moment of an episode; hashable, comparable and picklable. Pictures are made from it, not kept in it.
+    """One moment of an episode; hashable, comparable, and picklable. Images are derived from it, not stored in it.
 
     Attributes:
-        target: Markup of the picture to reproduce.
-        drawing: Markup drawn last, whether or not it can be drawn; None before the first.
-        error: Why `drawing` cannot be drawn; None when it can.
-        similarity: How alike target and drawing are, 0 to 1; 0 before the first drawing.
-        second_similarity: The same by the second scorer; 0 when there is none.
+        target: Markup of the image to reproduce.
+        drawing: The last markup drawn, valid or not; None before the first.
+        error: Why `drawing` cannot be drawn; None if it can.
+        similarity: Similarity of target and drawing, 0 to 1; 0 before the first drawing.
+        second_similarity: The same according to the second scorer; 0 if there is none.
     """
 
     target: str
@@ -56,8 +56,8 @@ _ROUGHNESS = 4
 def suboptimal_markup(markup: str) -> str:
     """Returns markup that draws nearly the same: every length is rounded to a multiple of four units.
 
-    The `viewBox` stays. Where rounding changes nothing, the last element is left out; where there is only one, the
-    markup comes back as it is.
+    The `viewBox` is kept. If rounding changes nothing, the last element is removed; markup with a single
+    element is returned unchanged.
     """
     head, bracket, body = markup.partition(">")
     rough = head + bracket + _LENGTHS.sub(lambda found: f'{found[1]}="{_NUMBER.sub(_rounded, found[2])}"', body)
@@ -72,7 +72,7 @@ def _rounded(found: re.Match[str]) -> str:
 
 
 MAX_TOLD = 12
-"""Most shapes that are told one by one."""
+"""Maximum number of shapes described individually."""
 
 _SMALL, _LARGE = 0.05, 0.3
 _KIND_WORDS = {"rect": "rectangle", "polyline": "bent line", "path": "curved shape"}
@@ -81,7 +81,7 @@ _NO_DRAWING, _BROKEN_DRAWING = "nothing yet", "nothing, because its markup is br
 
 
 def describe(state: SvgState, representation: str) -> str:
-    """Returns a state as two sentences, one about the target and one about the drawing; or as a dictionary in text."""
+    """Returns a state as two sentences, about the target and the drawing, or as a dictionary in text."""
     drawn = _NO_DRAWING if state.drawing is None else _BROKEN_DRAWING if state.error else None
     tell = _sentence if representation == "natural_language" else _list
     target = tell(state.target)
@@ -91,7 +91,7 @@ def describe(state: SvgState, representation: str) -> str:
 
 
 def shape_words(shape: Shape, view_box: ViewBox) -> str:
-    """Returns a shape with its size, colour and place, e.g. `a large red circle at the top left`."""
+    """Returns a shape with its size, color, and position, e.g. `a large red circle at the top left`."""
     left, top, right, bottom = shape["box"]
     x, y, width, height = view_box
     share = (right - left) * (bottom - top) / (width * height)
@@ -106,12 +106,12 @@ def shape_words(shape: Shape, view_box: ViewBox) -> str:
 
 
 def _third(doubled_center: float, side: float) -> int:
-    """Returns in which third of a side a centre lies, 0 to 2."""
+    """Returns the third of a side that contains a center, 0 to 2."""
     return min(2, max(0, int(doubled_center / 2 / side * 3)))
 
 
 def _sentence(markup: str) -> str:
-    """Returns a drawing as a list of its shapes in words, those drawn first coming first."""
+    """Returns a drawing as a list of its shapes in words, in drawing order."""
     shapes, view_box = shapes_of(markup), view_box_of(markup)
     if not shapes or view_box is None:
         return "no shapes"
@@ -120,14 +120,14 @@ def _sentence(markup: str) -> str:
 
 
 def _list(markup: str) -> str:
-    """Returns a drawing as a list of colours, kinds and boxes."""
+    """Returns a drawing as a list of colors, kinds, and boxes."""
     shapes = shapes_of(markup) or []
     told = [f"{shape['color']} {shape['kind']} {_box(shape['box'])}" for shape in shapes[:MAX_TOLD]]
     return f"[{', '.join([*told, *_untold(shapes)])}]"
 
 
 def _untold(shapes: Sequence[Shape]) -> list[str]:
-    """Returns how many shapes are not told one by one, if there are any."""
+    """Returns the number of shapes not described individually, if any."""
     return [f"{len(shapes) - MAX_TOLD} more"] if len(shapes) > MAX_TOLD else []
 
 
@@ -143,18 +143,18 @@ MAX_TRIES = 1_000
 
 
 class SvgDynamics(Dynamics[SvgState, str]):
-    """Targets and drawings of one configuration; holds no state of an episode.
+    """Targets and drawings of one configuration, without episode state.
 
     Args:
-        renderer: Draws markup.
-        scorer: Says how alike target and drawing are.
-        second_scorer: Says it another way; None for one opinion only.
+        renderer: Renders markup.
+        scorer: Measures the similarity of target and drawing.
+        second_scorer: A second measure; None for only one.
         difficulty: Band of the random icons, 1 to 5, or `"mixed"`.
-        data: A folder or table of a user's icons to draw instead; see `corpus.load_icons`.
-        success_threshold: Similarity from which a drawing counts as right, above 0 to 1.
+        data: A folder or table of your own icons to use instead; see `corpus.load_icons`.
+        success_threshold: Minimum similarity of a successful drawing, above 0 to 1.
 
     Raises:
-        ConfigError: If a value is out of range or `data` holds no icons.
+        ConfigError: If a value is out of range or `data` contains no icons.
     """
 
     def __init__(
@@ -177,13 +177,13 @@ class SvgDynamics(Dynamics[SvgState, str]):
             load_icons(data)
 
     def generate(self, rng: np.random.Generator, split: str) -> SvgState:
-        """Returns a target of a split that can be drawn, is not blank, and that nothing was drawn for yet.
+        """Returns an initial state with a target of a split that can be drawn and is not blank.
 
         Raises:
             GenerationError: If no such target was found.
             EngineUnavailableError: If cairosvg is not installed or cannot start.
         """
-        reason = "none is of this split"
+        reason = "none of them belongs to this split"
         for _ in range(MAX_TRIES):
             markup = self._candidate(rng, split)
             if split_of(markup.encode(errors="replace")) != split:
@@ -191,10 +191,10 @@ class SvgDynamics(Dynamics[SvgState, str]):
             rendering = self.renderer.render(markup)
             if not rendering.is_blank:
                 return SvgState(target=markup)
-            reason = f"of the last one, {rendering.error or 'nothing is seen on white paper'}"
+            reason = f"the last one failed because {rendering.error or 'nothing is visible on white'}"
         raise GenerationError(
-            f"No icon of split {split!r} can be drawn among {MAX_TRIES} of {self.data or 'the icons drawn at random'}: "
-            f"{reason}. Give more icons, or another difficulty."
+            f"No icon of split {split!r} can be drawn among {MAX_TRIES} of {self.data or 'the random icons'}: "
+            f"{reason}. Provide more icons, or use another difficulty."
         )
 
     def _candidate(self, rng: np.random.Generator, split: str) -> str:
@@ -203,21 +203,21 @@ class SvgDynamics(Dynamics[SvgState, str]):
             return draw_icon(rng, self.difficulty)
         icons = load_icons(self.data)[split]
         if not icons:
-            raise GenerationError(f"data={self.data!r} has no icon of split {split!r}; give it more icons.")
+            raise GenerationError(f"data={self.data!r} has no icon of split {split!r}; add more icons.")
         return icons[rng.integers(len(icons))]
 
     def load(self, level: str) -> SvgState:
-        """Returns the start of an episode whose target is a given markup.
+        """Returns the initial state with the given markup as its target.
 
         Raises:
-            LevelError: If it cannot be drawn or shows nothing.
+            LevelError: If it cannot be drawn or is blank.
         """
         markup = level.strip()
         rendering = self.renderer.render(markup)
         if rendering.error is not None:
-            raise LevelError(f"A level is SVG markup; got {markup[:80]!r}, but {rendering.error}.")
+            raise LevelError(f"A level must be valid SVG markup; got {markup[:80]!r}, but {rendering.error}.")
         if rendering.is_blank:
-            raise LevelError(f"The target must show something on white paper; {markup[:80]!r} draws nothing.")
+            raise LevelError(f"The target must be visible on white; {markup[:80]!r} draws nothing.")
         return SvgState(target=markup)
 
     def level_split(self, level: str) -> str | None:
@@ -225,18 +225,18 @@ class SvgDynamics(Dynamics[SvgState, str]):
         return split_of(self.load(level).target.encode(errors="replace"))
 
     def dump(self, state: SvgState) -> str:
-        """Returns the target's markup; what was drawn is no part of a level."""
+        """Returns the target's markup; the drawing is not part of a level."""
         return state.target
 
     def level_key(self, state: SvgState) -> bytes:
-        """Returns the target's markup, and the drawing's behind it once there is one."""
+        """Returns the target's markup, followed by the drawing's if there is one."""
         parts = [state.target] if state.drawing is None else [state.target, state.drawing]
         return "\0".join(parts).encode(errors="surrogatepass")
 
     def step(self, state: SvgState, action: str, rng: np.random.Generator) -> tuple[SvgState, bool]:
-        """Returns the state after drawing markup, compared with the target, and whether there is another drawing.
+        """Returns the state after drawing markup and comparing it with the target, and whether the drawing changed.
 
-        What cannot be drawn is none, has similarity 0 and is explained in the state.
+        Markup that cannot be drawn has similarity 0, and the state contains the reason.
         """
         drawn = self.renderer.render(action)
         similarity = second_similarity = 0.0
@@ -256,7 +256,7 @@ class SvgDynamics(Dynamics[SvgState, str]):
         return state.similarity >= self.success_threshold
 
     def is_over(self, state: SvgState) -> bool:
-        """Says no: every turn is scored, until the turns run out."""
+        """Returns False: every turn is scored, until the turns run out."""
         return False
 
     def plan(self, state: SvgState) -> tuple[str, ...]:
@@ -264,7 +264,7 @@ class SvgDynamics(Dynamics[SvgState, str]):
         return (state.target,)
 
     def suboptimal_plan(self, state: SvgState) -> tuple[str, ...]:
-        """Returns markup with roughly rounded lengths."""
+        """Returns markup with coarsely rounded lengths."""
         return (suboptimal_markup(state.target),)
 
     def cost_to_go(self, state: SvgState) -> int:
@@ -272,12 +272,12 @@ class SvgDynamics(Dynamics[SvgState, str]):
         return 0 if state.similarity == 1.0 else 1
 
     def close(self) -> None:
-        """Lets go of the drawing process."""
+        """Releases the drawing process."""
         self.renderer.close()
 
 
 def _compare(scorer: Scorer, target: NDArray[np.uint8], drawing: NDArray[np.uint8]) -> float:
-    """Returns a similarity: exactly 1 for equal pictures, whatever a scorer's rounding makes of them."""
+    """Returns a similarity, exactly 1 for equal images regardless of a scorer's rounding."""
     if np.array_equal(target, drawing):
         return 1.0
     similarity = float(scorer.similarity(target, drawing))
@@ -294,9 +294,9 @@ _FENCE = "```"
 
 
 def parse_drawing(text: str) -> str | None:
-    """Returns the markup of an answer, out of its code fence if it has one; None if there is no `<svg` in it.
+    """Returns the markup of an answer, without its code fence if it has one; None if it contains no `<svg`.
 
-    Whether the markup can be drawn is not asked here: broken markup is a drawing too, a bad one.
+    The markup is not validated here: broken markup counts as a bad drawing.
     """
     if text.startswith(_FENCE) and text.endswith(_FENCE) and "<" in text:
         text = text[text.index("<") : -len(_FENCE)].strip()
@@ -308,7 +308,7 @@ class SvgTask(Task[SvgState, str]):
 
     Args:
         difficulty: Band of the random icons that `sample_action` draws.
-        has_second_scorer: Whether a second opinion is paid for.
+        has_second_scorer: Whether a second measure is rewarded.
         similarity_weight: Reward of a similarity of 1.
         second_weight: The same for the second scorer.
     """
@@ -349,7 +349,7 @@ class SvgTask(Task[SvgState, str]):
         return action
 
     def reward_terms(self, state: SvgState, next_state: SvgState, *, success: bool) -> dict[str, float]:
-        """Returns the weighted similarity of the drawing just made."""
+        """Returns the weighted similarity of the new drawing."""
         return self._terms(next_state.similarity, next_state.second_similarity)
 
     def noop_terms(self) -> dict[str, float]:
@@ -357,7 +357,7 @@ class SvgTask(Task[SvgState, str]):
         return self._terms(0.0, 0.0)
 
     def best_return(self, state: SvgState, num_actions: int) -> float:
-        """Returns what `num_actions` exact drawings earn."""
+        """Returns the return of `num_actions` exact drawings."""
         return num_actions * sum(self._terms(1.0, 1.0).values())
 
     def _terms(self, similarity: float, second_similarity: float) -> dict[str, float]:
@@ -367,12 +367,12 @@ class SvgTask(Task[SvgState, str]):
         return terms
 
     def metrics(self, state: SvgState) -> dict[str, float]:
-        """Returns the last drawing's similarities, which the paper evaluates by (VAGEN Appendix A.6)."""
+        """Returns the last drawing's similarities, as in the paper's evaluation (VAGEN Appendix A.6)."""
         second = {"second_similarity": state.second_similarity} if self.has_second_scorer else {}
         return {"similarity": state.similarity} | second
 
     def hint(self, state: SvgState) -> str:
-        """Returns how good the last drawing is, or why it cannot be drawn."""
+        """Returns the score of the last drawing, or why it cannot be drawn."""
         if state.drawing is None:
             return ""
         if state.error is not None:
@@ -384,7 +384,7 @@ class SvgTask(Task[SvgState, str]):
         return draw_icon(rng, self.difficulty)
 
     def explain(self, action: str, next_state: SvgState) -> str:
-        """Returns how many shapes are drawn, and in which colours."""
+        """Returns the number of shapes drawn, and their colors."""
         shapes = shapes_of(action) or []
         colors = list(dict.fromkeys(shape["color"] for shape in shapes))
         plural = "" if len(shapes) == 1 else "s"
@@ -396,12 +396,12 @@ _EMPTY, _BROKEN = "no drawing yet", "broken drawing"
 
 
 class SvgStateDict(TypedDict):
-    """A state as plain data; boxes are left, top, right and bottom in units of each drawing's own `viewBox`.
+    """A state as plain data; boxes are left, top, right, and bottom in units of each drawing's own `viewBox`.
 
     Attributes:
-        target_shapes: What the target shows, in the order it is drawn.
-        drawing_shapes: What the last drawing shows; None before the first and after a broken one.
-        similarity: How alike they are, 0 to 1.
+        target_shapes: The target's shapes, in drawing order.
+        drawing_shapes: The last drawing's shapes; None before the first drawing and after a broken one.
+        similarity: Their similarity, 0 to 1.
         viewbox: The target's (x, y, width, height).
     """
 
@@ -412,10 +412,10 @@ class SvgStateDict(TypedDict):
 
 
 class SvgView(View[SvgState]):
-    """Pictures and texts of SVG states.
+    """Images and texts of SVG states.
 
     Args:
-        renderer: Draws both halves of the picture; its size is that of each half.
+        renderer: Renders both halves of the image; its size is that of each half.
     """
 
     def __init__(self, renderer: Renderer) -> None:
@@ -431,7 +431,7 @@ class SvgView(View[SvgState]):
         return picture
 
     def _half(self, markup: str) -> NDArray[np.uint8]:
-        """Returns a drawing, or a sign that there is none."""
+        """Returns a rendered drawing, or a placeholder if it is broken."""
         pixels = self.renderer.render(markup).pixels
         return _sign(_BROKEN, self.renderer.size_px) if pixels is None else pixels
 
@@ -450,13 +450,13 @@ class SvgView(View[SvgState]):
         return describe(state, require_choice("representation", representation, WITHOUT_SYMBOLS))
 
     def close(self) -> None:
-        """Lets go of the drawing process."""
+        """Releases the drawing process."""
         self.renderer.close()
 
 
 @lru_cache(maxsize=8)
 def _sign(words: str, size_px: int) -> NDArray[np.uint8]:
-    """Returns striped grey paper with words on it, unlike any drawing."""
+    """Returns striped gray paper with words on it, unlike any drawing."""
     picture = Image.new("RGB", (size_px, size_px), _PAPER)
     canvas = ImageDraw.Draw(picture)
     stripe_px = max(2, size_px // 28)
@@ -468,50 +468,54 @@ def _sign(words: str, size_px: int) -> NDArray[np.uint8]:
 
 
 class SvgWorld(World[SvgState, str]):
-    """SVG: write markup that reproduces a picture, see it rendered beside the target, and improve it.
+    """SVG: write markup that reproduces an image, see it rendered next to the target, and improve it.
 
     ## Description
-    The picture shows a target icon on the left and, once there is one, a rendering of the last answer on the right.
-    Markup is drawn by cairosvg in a process of its own, under limits: 64 KiB, 1,000 elements as written and 5,000 with
-    every reference followed, 32 levels, `render_timeout_s` seconds, 1 GiB of memory; entities, scripts, images and
-    links to anything outside the markup are refused. What cannot be drawn scores 0, the next observation says why,
-    and the episode goes on. Needs the extra `svg`.
+    The image shows a target icon on the left and, if there is one, a rendering of the last answer on the
+    right. cairosvg draws the markup in a separate process, under limits: 64 KiB, 1,000 elements as written
+    and 5,000 after following every reference, 32 levels, `render_timeout_s` seconds, 1 GiB of memory;
+    entities, scripts, images, and links to anything outside the markup are rejected. Markup that cannot be
+    drawn scores 0, the next observation explains why, and the episode continues. Needs the extra `svg`.
 
     ## Action Space
-    `FreeText`: the model's whole response in the strategy's format. The answer is one SVG drawing (a code fence around
-    it is taken off); an answer without `<svg` is not in the format. Colors are keywords, hexadecimal, `rgb()`, `hsl()`,
-    or `hwb()`, with commas or spaces; opacities are numbers or percents.
+    `FreeText`: the model's whole response in the strategy's format. The answer is one SVG drawing (a
+        surrounding code fence is removed); an answer without `<svg` is not in the format. Colors are
+        keywords, hexadecimal, `rgb()`, `hsl()`, or `hwb()`, with commas or spaces; opacities are numbers or
+        percentages.
 
     ## Observation Space
-    `Dict(text=FreeText, image=Box(uint8[resolution, 2 * resolution, 3]))`; without `image` in text mode. The text says
-    what the last drawing scored, or why it could not be drawn.
+    `Dict(text=FreeText, image=Box(uint8[resolution, 2 * resolution, 3]))`; without `image` in text mode. The
+    text contains the score of the last drawing, or why it could not be drawn.
 
     ## Rewards
-    Every turn 5.0 times the similarity of the drawing, from 0 to 1, and 1e-4 times that of the second scorer if there
-    is one; +0.5 a turn for a response in the format (VAGEN Table 20). Reasoning rewards are added by the trainer, not
-    here. The paper's similarities are DreamSim and DINO, which need weights; the default is `structural`, which needs
-    none: coverage, colour, edges and structure at six resolutions, 1 for equal pictures and 0 for empty paper.
+    In every turn, 5.0 times the similarity of the drawing, from 0 to 1, plus 1e-4 times that of the second
+    scorer if there is one; +0.5 per turn for a response in the format (VAGEN Table 20). The trainer adds
+    reasoning rewards. The paper's similarities are DreamSim and DINO, which need weights; the default is
+    `structural`, which needs none: coverage, color, edges, and structure at six resolutions, 1 for equal
+    images and 0 for an empty drawing.
 
     ## Starting State
-    A random icon of the split, in five bands of difficulty: 1 one shape; 2 two or three shapes; 3 things of plain
-    shapes with strokes; 4 turned, mirrored and repeated groups; 5 curved paths, some on a badge. Or an icon of a
-    user's own `data`.
+    A random icon of the split, in five bands of difficulty: 1 one shape; 2 two or three shapes; 3 objects of
+    simple shapes with strokes; 4 rotated, mirrored, and repeated groups; 5 curved paths, some on a badge. Or
+    an icon from your own `data`.
 
     ## Episode End
-    Never terminated; truncated after `max_turns` turns. `success` is a similarity of `success_threshold` or more in
-    the last drawing (the threshold is this project's; the paper reports mean similarities instead).
+    Never terminated; truncated after `max_turns` turns. `success` is a similarity of at least
+    `success_threshold` in the last drawing (the threshold is this project's; the paper reports mean
+    similarities instead).
 
     ## Arguments
-    `difficulty="mixed"` or 1 to 5; `data=None`, a folder of .svg files, a .parquet, .csv or .jsonl table with the
-    column `Svg`, or a folder of such tables (such as a local copy of starvector/svg-icons-simple, the paper's data;
-    parquet needs the extra `parquet`), split by a hash of each markup; `resolution=224` pixels a side of
-    each half; `scorer="structural"`, or `"module:factory"`, or an object with `name` and `similarity(target, drawing)`;
-    the checkout has `"agents.perception.similarity:dreamsim"` and `"agents.perception.similarity:dino"`, which load
-    local weights; `second_scorer=None`, the same; `similarity_weight=5.0`; `second_weight=1e-4`;
-    `success_threshold=0.95`; `render_timeout_s=2.0`; and those of every world: `prompt_format`, `representation` (no
-    `symbolic`), `obs_mode`, `split`, `max_turns=2`, `max_steps=None`, `format_reward=0.5`, `prompt_example=True`,
-    `system_prompt=False`, `format_reminder=False`, `reading="strict"`, `render_mode`; `max_actions_per_turn` is 1.
-    Defaults: VAGEN Tables 15 and 20. `reset(options={"level": text})` takes the target's markup.
+    `difficulty="mixed"` or 1 to 5; `data=None`, a folder of .svg files, a .parquet, .csv or .jsonl table with
+    the column `Svg`, or a folder of such tables (such as a local copy of starvector/svg-icons-simple, the
+    paper's data; parquet needs the extra `parquet`), split by a hash of each markup; `resolution=224`, side
+    of each half in pixels; `scorer="structural"`, or `"module:factory"`, or an object with `name` and
+    `similarity(target, drawing)`; the checkout has `"agents.perception.similarity:dreamsim"` and
+    `"agents.perception.similarity:dino"`, which load local weights; `second_scorer=None`, the same;
+    `similarity_weight=5.0`; `second_weight=1e-4`; `success_threshold=0.95`; `render_timeout_s=2.0`; and those
+    of every world: `prompt_format`, `representation` (no `symbolic`), `obs_mode`, `split`, `max_turns=2`,
+    `max_steps=None`, `format_reward=0.5`, `prompt_example=True`, `system_prompt=False`,
+    `format_reminder=False`, `reading="strict"`, `render_mode`; `max_actions_per_turn` is 1. Defaults: VAGEN
+    Tables 15 and 20. `reset(options={"level": text})` takes the target's markup.
 
     ## Version History
     * v0: first version.
@@ -535,7 +539,7 @@ class SvgWorld(World[SvgState, str]):
     ) -> None:
         if max_actions_per_turn != 1:
             raise ConfigError(
-                f"A turn is one drawing, so max_actions_per_turn must be 1; got {max_actions_per_turn!r}."
+                f"max_actions_per_turn must be 1, because a turn is one drawing; got {max_actions_per_turn!r}."
             )
         renderer = Renderer(size_px=resolution, timeout_s=render_timeout_s)
         second = None if second_scorer is None else resolve_scorer("second_scorer", second_scorer)

@@ -125,7 +125,7 @@ def test_broken_rows_of_what_was_built_end_no_training(tmp_path):
         file.write(
             json.dumps({"id": "x", "track": "fine_grained", "question": "?", "responses": ["a", "a"], "answer": 1})
         )
-    with pytest.warns(UserWarning, match=r"1 of 2 rows of judged are left out.*judged.jsonl, line 2.*are equal"):
+    with pytest.warns(UserWarning, match=r"1 of 2 rows of judged.*judged.jsonl, line 2.*are equal"):
         source = judging_dataset("judged", tmp_path, is_benchmark=True)
     assert source.num_samples("test") == 1
 
@@ -202,10 +202,10 @@ def test_half_a_surrogate_pair_in_a_reply_costs_its_question_at_most(endpoint, t
         ({"wrong": ["<bbox>"]}, "the placeholder <bbox>"),
         ({"videos": ["a.mp4"]}, "the row has `videos`; only texts and images are read"),
         ({"question": "<video>What happens?"}, "the placeholder <video>"),
-        ({"image": "dog.png"}, "the picture cannot be read: There is no file 'dog.png'"),
-        ({"image": "\ud83d.png"}, "the picture cannot be read: There is no file"),
+        ({"image": "dog.png"}, "image: There is no file 'dog.png'"),
+        ({"image": "\ud83d.png"}, "image: There is no file"),
         ({"pages": ["cat.png"]}, "'pages' needs a 'document'"),
-        ({"document": "report.pdf"}, "the document cannot be read: There is no file 'report.pdf'"),
+        ({"document": "report.pdf"}, "document: There is no file 'report.pdf'"),
         ({"document": "d", "pages": ["cat.png"], "evidence_pages": [0]}, "page numbers from 1 as 'evidence_pages'"),
         ({"track": "\ud83d"}, "as 'track'; got "),
     ],

@@ -99,7 +99,7 @@ def test_a_run_on_local_data_survives_broken_pictures_everywhere(folder, spec, t
     words += ["--worlds.0.kwargs.max-pixels", "4000", "--cold-start.num-steps", "0", "--num-iterations", "2"]
     words += ["--num-groups", "2", "--group-size", "2", "--ppo.num-minibatches", "1", "--num-eval-episodes", "1"]
     words += ["--num-val-episodes", "0", "--sampling.max-new-tokens", "4", "--num-threads", "1", "--device", "cpu"]
-    with pytest.warns(UserWarning, match=r"1 of 7 rows of treevgr are left out. table.jsonl, line 7"):
+    with pytest.warns(UserWarning, match=r"1 of 7 rows of treevgr\. table.jsonl, line 7"):
         assert (
             main([*words, "--algorithm.critic.num-minibatches", "1", "--algorithm.critic.warmup-iterations", "0"]) == 0
         )

@@ -296,7 +296,7 @@ def test_treevgr_reads_parquet(tmp_path):
     parquet.write_table(pyarrow.Table.from_pylist([TREEVGR]), tmp_path / "table.parquet")
     assert only(dataset_source("treevgr", tmp_path)).key.answers == ("B",)
     write(tmp_path / "table.parquet", b"PAR1 no more")
-    with pytest.raises(ConfigError, match=r"table\.parquet cannot be read"):
+    with pytest.raises(ConfigError, match=r"Cannot read table\.parquet"):
         dataset_source("treevgr", tmp_path)
 
 
@@ -426,7 +426,7 @@ def test_folders_that_hold_something_else_say_what_was_expected(tmp_path):
 
 def test_files_that_are_no_json_are_named(tmp_path):
     write(tmp_path / "train.json", "[{")
-    with pytest.raises(ConfigError, match=r"train\.json cannot be read as JSON"):
+    with pytest.raises(ConfigError, match=r"Cannot read train\.json as JSON"):
         dataset_source("tallyqa", tmp_path)
     write(tmp_path / "dev.jsonl", '{"image": "a"}\n\n[1]\n')
     with pytest.raises(ConfigError, match=r"dev\.jsonl, line 1: expected a text as 'caption'"):

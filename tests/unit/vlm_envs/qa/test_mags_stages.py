@@ -89,7 +89,7 @@ def test_the_oracle_is_right_in_both_stages():
 
 @pytest.mark.parametrize(
     ("prompt_format", "stage", "message"),
-    [("arm", 1, "mags_stage is of prompt_format 'mags'"), ("mags", 3, "mags_stage")],
+    [("arm", 1, "mags_stage=1 needs prompt_format='mags'"), ("mags", 3, "mags_stage")],
 )
 def test_a_stage_that_does_nothing_or_is_none_is_refused(prompt_format, stage, message):
     with pytest.raises(ConfigError, match=message):

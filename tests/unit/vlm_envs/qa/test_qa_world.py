@@ -279,7 +279,7 @@ def test_any_text_in_any_section_is_data(text, name):
 
 
 def test_a_turn_has_one_action():
-    with pytest.raises(ConfigError, match="max_actions_per_turn is 1"):
+    with pytest.raises(ConfigError, match="max_actions_per_turn must be 1"):
         QuizWorld(max_actions_per_turn=2)
     assert issubclass(QuizWorld, QAWorld)
 

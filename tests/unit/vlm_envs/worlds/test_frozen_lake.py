@@ -230,7 +230,7 @@ def test_a_budget_too_small_for_any_level_is_told_so(env_id: str) -> None:
         ("P_\n_G", "Expected a lake of size=4; got 2"),
         ("X__G\n____\n____\n____", "must start on ice"),
         ("*___\n____\n____\n____", "must start on ice"),
-        ("PO_G\nO___\n____\n____", "No way leads from the player"),
+        ("PO_G\nO___\n____\n____", "cannot be reached from the player"),
     ],
 )
 def test_a_bad_level_is_explained(level: str, message: str) -> None:

@@ -150,7 +150,7 @@ def test_misuse_is_explained(tmp_path):
         make(dataset="nope", folder=str(tmp_path))
     with pytest.raises(ConfigError, match=r"^folder must be a folder's path; got ''\."):
         make(dataset="armbench_vl", folder="")
-    with pytest.raises(ConfigError, match="without source"):
+    with pytest.raises(ConfigError, match="or a source"):
         make(dataset="armbench_vl", folder=str(tmp_path), source=JudgingSource())
     with pytest.raises(ConfigError, match="Did you mean 'document'"):
         make(tracks="documents")

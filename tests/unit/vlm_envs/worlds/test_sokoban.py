@@ -153,7 +153,7 @@ def test_a_configuration_without_rooms_is_refused(arguments: dict[str, object], 
         ("#######\n#PXX_O#\n#######", "got 2 boxes and 1 targets"),
         ("#####\n#P__#\n#####", "got 0 boxes and 0 targets"),
         ("######\n#PXO_#\n######", r"Expected a room of dim_room=\(4, 7\); got \(3, 6\)"),
-        ("#######\n#P_*__#\n#_____#\n#######", "is solved already"),
+        ("#######\n#P_*__#\n#_____#\n#######", "is already solved"),
         ("#######\n#P_O__#\n#X____#\n#######", "no solution"),
     ],
 )

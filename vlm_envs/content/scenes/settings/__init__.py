@@ -1,4 +1,4 @@
-"""Settings: what a scene is an image of."""
+"""Settings: kinds of scenery."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ SETTINGS: Mapping[str, Callable[[int, int, Generator], Scenery]] = {
     "shelf": plan_shelf,
     "map": plan_map,
 }
-"""Draws the outline of scenery, given columns, rows, and a source of chance, by the name of the setting."""
+"""Draws a scenery plan, given columns, rows, and a random generator, by the name of the setting."""

@@ -1,4 +1,4 @@
-"""A map: a coast, fields, woods, lakes, contour lines, roads and the blocks of towns along them."""
+"""A map: a coast, fields, woods, lakes, contour lines, roads, and town blocks along them."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _NUM_CELLS = 16
 
 @dataclass(frozen=True)
 class MapPlan:
-    """The outline of a map: where the coast runs.
+    """The plan of a map, which fixes its coast.
 
     Attributes:
         width: Columns.
         height: Rows.
         unit: Size of a field, in pixels.
-        land: Colour of the land.
-        seed: Of the grain.
-        coast: Column of the coast at evenly spaced rows, the first at the top, the last at the bottom; sea right of it.
+        land: Color of the land.
+        seed: Seed of the grain.
+        coast: Column of the coast at evenly spaced rows from top to bottom; the sea is to its right.
     """
 
     width: int
@@ -50,13 +50,13 @@ class MapPlan:
     coast: tuple[int, ...]
 
     def zones(self) -> tuple[Zone, ...]:
-        """Returns where things may be."""
+        """Returns the areas where things may be."""
         zones = []
         for cell in range(_NUM_CELLS):
             top, bottom = (self.height * row // _NUM_CELLS for row in (cell, cell + 1))
             reach = self.coast[4 * cell : 4 * cell + 5]
             margin = self.width // 100
-            # Strips overlap downwards, so that large things find room; each knows the coast along its own rows only.
+            # Strips overlap downward to fit large things; each uses only the coast along its own rows
             zones.append(Zone(0, top, min(reach) - margin, bottom, ("ground", "wall", "air")))
             zones.append(Zone(max(reach) + margin, top, self.width, bottom, ("water",)))
         half = self.height // 2
@@ -69,7 +69,7 @@ class MapPlan:
         return tuple(zone for zone in zones if zone.right > zone.left)
 
     def strokes(self, rng: Generator) -> Strokes:
-        """Yields the scenery, in the order it is drawn."""
+        """Yields the scenery in drawing order."""
         columns, rows = math.ceil(self.width / self.unit) + 1, math.ceil(self.height / self.unit) + 1
         for row in range(rows):
             for column in range(columns):
@@ -84,7 +84,7 @@ class MapPlan:
 
 
 def plan_map(width: int, height: int, rng: Generator) -> MapPlan:
-    """Draws the outline."""
+    """Draws a plan of the map."""
     unit = min(max(width, height) / 3, max(70.0, between(rng, 120, 280) * max(1.0, max(width, height) / 5000)))
     rows = np.arange(4 * _NUM_CELLS + 1) / (4 * _NUM_CELLS)
     waves = sum(
@@ -97,7 +97,7 @@ def plan_map(width: int, height: int, rng: Generator) -> MapPlan:
 
 
 def _region(rng: Generator, middle: XY, unit: float) -> Strokes:
-    """Adds what one part of the land is covered with."""
+    """Yields the cover of one patch of land."""
     chance = rng.random()
     if chance < 0.3:
         yield polygon(_blob(rng, middle, unit * 0.6, 7), pick(rng, _COLORS.fields))

@@ -1,4 +1,4 @@
-"""A desk from above: boards of wood, papers, notebooks, note slips, rulers, pencils, keyboards and cutting mats."""
+"""A desk from above: wooden boards, papers, notebooks, note slips, rulers, pencils, keyboards, and cutting mats."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _COLORS = palette("desk")
 
 
 class _Spot(NamedTuple):
-    """Where an article lies, and how large it is."""
+    """Position and size of an article."""
 
     middle: XY
     unit: float
 
     def sheet(self, rng: Generator, width: float, height: float, tilt: float) -> _Sheet:
-        """Returns a rectangle of some units, turned at random by up to an angle to either side."""
+        """Returns a rectangle of given size in units, rotated at random by up to `tilt`."""
         return _Sheet(self.middle, (self.unit * width, self.unit * height), between(rng, -tilt, tilt))
 
 
 @dataclass(frozen=True)
 class DeskPlan:
-    """The outline of a desk: how large its articles are."""
+    """The plan of a desk, which fixes the size of its articles."""
 
     width: int
     height: int
@@ -50,15 +50,15 @@ class DeskPlan:
     seed: int
 
     def zones(self) -> tuple[Zone, ...]:
-        """Returns where things may be."""
+        """Returns the areas where things may be."""
         return (Zone(0, 0, self.width, self.height),)
 
     def strokes(self, rng: Generator) -> Strokes:
-        """Yields the scenery, in the order it is drawn."""
+        """Yields the scenery in drawing order."""
         board, unit = self.unit * 1.1, self.unit
         for number in range(math.ceil(self.height / board) + 1):
             tone = mixed(self.wood, darker(self.wood, 0.25), float(rng.random()))
-            for _ in range(10):  # Fibres.
+            for _ in range(10):  # wood fibers
                 y, x = number * board + between(rng, 0, board), between(rng, -0.2, 1) * self.width
                 yield line(
                     [(x, y), (x + between(rng, 1, 6) * unit, y + between(rng, -0.02, 0.02) * unit)], unit / 160, tone
@@ -78,14 +78,14 @@ class DeskPlan:
 
 
 class _Sheet:
-    """An upright or turned rectangle in whose own directions parts are drawn; `u` along, `v` across, 0 to 1."""
+    """A possibly rotated rectangle with its own coordinates: `u` along and `v` across, 0 to 1."""
 
     def __init__(self, middle: XY, size: XY, angle: float) -> None:
         self.middle, self.size = middle, size
         self._along, self._across = math.cos(angle), math.sin(angle)
 
     def at(self, u: float, v: float) -> XY:
-        """Returns a position in the picture."""
+        """Returns a position in the image."""
         x, y = (u - 0.5) * self.size[0], (v - 0.5) * self.size[1]
         return (
             self.middle[0] + x * self._along - y * self._across,
@@ -93,12 +93,12 @@ class _Sheet:
         )
 
     def part(self, u1: float, v1: float, u2: float, v2: float, color: RGB) -> Stroke:
-        """Returns a rectangle of it."""
+        """Returns a rectangular part of the sheet."""
         return polygon([self.at(u1, v1), self.at(u2, v1), self.at(u2, v2), self.at(u1, v2)], color)
 
 
 def plan_desk(width: int, height: int, rng: Generator) -> DeskPlan:
-    """Draws the outline."""
+    """Draws a plan of the desk."""
     longest = max(width, height)
     unit = min(longest / 2.2, max(90.0, between(rng, 200, 400) * max(1.0, longest / 5000)))
     return DeskPlan(width, height, unit, pick(rng, _COLORS.woods), int(rng.integers(2**32)))

@@ -1,4 +1,4 @@
-"""What a setting is: where things may be, the scenery around them, the ground below."""
+"""The interface of a setting: zones for things, the scenery around them, and the ground below."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from vlm_envs.tools.coordinates import PixelRectangle
 
 @dataclass(frozen=True, slots=True)
 class Stroke:
-    """One shape of one colour.
+    """A shape with one color.
 
     Attributes:
-        form: Which shape.
-        points: x1, y1, x2, y2, …: corners; of a rectangle or ellipse the left upper and the right lower one.
+        form: Kind of shape.
+        points: x1, y1, x2, y2, …: corners; the upper left and lower right ones of a rectangle or ellipse.
         color: Its fill.
-        width: Of a line, in pixels.
+        width: Width of a line, in pixels.
     """
 
     form: Literal["rectangle", "ellipse", "polygon", "line"]
@@ -50,13 +50,13 @@ Strokes = Iterator[Stroke]
 
 
 def rect(x1: float, y1: float, x2: float, y2: float, color: RGB) -> Stroke:
-    """Returns a filled rectangle, its right and lower edge exclusive."""
+    """Returns a filled rectangle; its right and lower edges are exclusive."""
     left, top = round(x1), round(y1)
     return Stroke("rectangle", (left, top, max(left, round(x2) - 1), max(top, round(y2) - 1)), color)
 
 
 def ellipse(x: float, y: float, rx: float, ry: float, color: RGB) -> Stroke:
-    """Returns a filled ellipse about a middle."""
+    """Returns a filled ellipse, given its center and radii."""
     left, top = round(x - rx), round(y - ry)
     return Stroke("ellipse", (left, top, max(left, round(x + rx)), max(top, round(y + ry))), color)
 
@@ -72,12 +72,12 @@ def line(points: Sequence[XY], width: float, color: RGB) -> Stroke:
 
 
 def draw_strokes(canvas: Image.Image, strokes: Iterable[Stroke], region: PixelRectangle) -> None:
-    """Draws the strokes that reach into a region on a canvas of its size.
+    """Draws the strokes that reach into a region.
 
     Args:
-        canvas: RGB; changed.
-        strokes: In order.
-        region: The part of the picture that the canvas is.
+        canvas: RGB, the size of the region; modified.
+        strokes: In drawing order.
+        region: The part of the image that the canvas shows.
     """
     pen = ImageDraw.Draw(canvas)
     for stroke in strokes:
@@ -91,7 +91,7 @@ def draw_strokes(canvas: Image.Image, strokes: Iterable[Stroke], region: PixelRe
 
 
 def palette(setting: str) -> SimpleNamespace:
-    """Returns the colors of a setting by name: an RGB, or a list of some to choose from."""
+    """Returns the colors of a setting by name: an RGB, or a list to choose from."""
     return SimpleNamespace(
         **{name: _rgb(value) for name, value in data_table(__file__, "palettes.toml")[setting].items()}
     )
@@ -115,8 +115,8 @@ class Zone:
         top: First row.
         right: Column after the last.
         bottom: Row after the last.
-        places: What kinds of place it is.
-        standing: Whether things stand on its lower edge; else they are anywhere in it.
+        places: Kinds of place it offers.
+        standing: Whether things stand on its lower edge; otherwise they may be anywhere in it.
     """
 
     left: int
@@ -128,27 +128,27 @@ class Zone:
 
 
 class Scenery(Protocol):
-    """The outline of some scenery. Zones are asked for at every draw, strokes only when somebody looks."""
+    """A scenery plan. Every draw uses its zones; its strokes are only needed for rendering."""
 
     def zones(self) -> tuple[Zone, ...]:
-        """Returns where things may be."""
+        """Returns the areas where things may be."""
 
     def strokes(self, rng: Generator) -> Strokes:
-        """Yields the scenery, in the order it is drawn; the generator is one of its own."""
+        """Yields the scenery in drawing order, from a generator of its own."""
 
     def ground(self, region: PixelRectangle) -> Pixels:
-        """Returns the pixels below the scenery: uint8[rows, columns, 3], a function of position alone."""
+        """Returns the pixels below the scenery, uint8[rows, columns, 3]; they depend only on the position."""
 
 
 def grain(region: PixelRectangle, color: RGB, seed: int, *, strength: int = 6, stretch: int = 1) -> Pixels:
-    """Returns a colour with a fine grain that repeats every 256 pixels.
+    """Returns a color with a fine grain that repeats every 256 pixels.
 
     Args:
-        region: Whose pixels.
-        color: The mean colour.
-        seed: Of the grain.
-        strength: Most levels by which a pixel is lighter or darker.
-        stretch: Columns that share a grain, for the look of fibres.
+        region: The region to fill.
+        color: The mean color.
+        seed: Seed of the grain.
+        strength: Maximum change of a pixel's levels in either direction.
+        stretch: Number of columns that share a grain, to imitate fibers.
 
     Returns:
         uint8[rows, columns, 3].
@@ -163,12 +163,12 @@ def grain(region: PixelRectangle, color: RGB, seed: int, *, strength: int = 6, s
 
 
 def between(rng: Generator, low: float, high: float) -> float:
-    """Returns a number between two."""
+    """Returns a random number between two."""
     return float(low + (high - low) * rng.random())
 
 
 def spans(rng: Generator, total: float, low: float, high: float) -> list[tuple[float, float]]:
-    """Returns stretches from start to stop, each between two lengths, that fill a length; the last may be shorter."""
+    """Splits a length into (start, stop) intervals of random lengths between two bounds; the last may be shorter."""
     found, at = [], 0.0
     while at < total:
         stop = min(total, at + between(rng, low, high))

@@ -1,4 +1,4 @@
-"""A wall of shelves: boards and uprights, rows of books, boxes and folders, with room for things between them."""
+"""A wall of shelves: boards and uprights, rows of books, boxes, and folders, with gaps for things."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _COLORS = palette("shelf")
 
 @dataclass(frozen=True)
 class Bay:
-    """What stands between two uprights on one board: scenery to the left and right of a gap.
+    """The space between two uprights on one board: scenery to the left and right of a gap.
 
     Attributes:
         left: First column between the uprights.
-        top: Below the board above.
+        top: Row below the board above.
         right: Column after the last.
         bottom: Row of the board's upper edge.
-        gap: First and last column of the room for things.
+        gap: First and last column of the gap for things.
     """
 
     left: int
@@ -46,7 +46,7 @@ class Bay:
 
 @dataclass(frozen=True)
 class Shelves:
-    """The outline of a wall of shelves."""
+    """The plan of a wall of shelves."""
 
     width: int
     height: int
@@ -57,11 +57,11 @@ class Shelves:
     bays: tuple[Bay, ...]
 
     def zones(self) -> tuple[Zone, ...]:
-        """Returns where things may be."""
+        """Returns the areas where things may be."""
         return tuple(Zone(bay.gap[0], bay.top + 2, bay.gap[1], bay.bottom, standing=True) for bay in self.bays)
 
     def strokes(self, rng: np.random.Generator) -> Strokes:
-        """Yields the scenery, in the order it is drawn."""
+        """Yields the scenery in drawing order."""
         for bay in self.bays:
             shadow = max(1, self.board // 2)
             yield rect(bay.left, bay.top, bay.right, bay.top + shadow, darker(self.wall, 0.14))
@@ -79,7 +79,7 @@ class Shelves:
 
 
 def plan_shelf(width: int, height: int, rng: np.random.Generator) -> Shelves:
-    """Draws the outline."""
+    """Draws a plan of the shelves."""
     step = max(64.0, min(height / 3.2, between(rng, 110, 290) * max(1.0, height / 5000)))
     board = max(4, round(step * 0.06))
     bays = []
@@ -95,7 +95,7 @@ def plan_shelf(width: int, height: int, rng: np.random.Generator) -> Shelves:
 
 
 def _fill(rng: np.random.Generator, bay: Bay, left: float, right: float) -> Strokes:
-    """Adds books, boxes and folders from one column to another."""
+    """Yields books, boxes, and folders from one column to another."""
     height = bay.bottom - bay.top
     while right - left > max(4.0, height * 0.06):
         if rng.random() < 0.16 and right - left > height * 0.6:

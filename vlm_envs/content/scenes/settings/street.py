@@ -1,4 +1,4 @@
-"""A town on a slope: terraces of houses above each other, each with a pavement and a road or a canal, below a sky."""
+"""A town on a slope under a sky: terraces of houses, each with a sidewalk and a road or canal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _COLORS = palette("street")
 
 @dataclass(frozen=True)
 class House:
-    """One house: its wall from `left` to `right` and from `eaves` down to the pavement."""
+    """A house: its wall extends from `left` to `right` and from `eaves` down to the sidewalk."""
 
     left: int
     right: int
@@ -39,7 +39,7 @@ class House:
 
 @dataclass(frozen=True)
 class Terrace:
-    """One row of houses and what lies before it; rows of pixels from the top down."""
+    """A row of houses and the street in front of it; rows of pixels from the top down."""
 
     top: int
     floor: int
@@ -52,7 +52,7 @@ class Terrace:
 
 @dataclass(frozen=True)
 class Town:
-    """The outline of a town."""
+    """The plan of a town."""
 
     width: int
     height: int
@@ -62,7 +62,7 @@ class Town:
     terraces: tuple[Terrace, ...]
 
     def zones(self) -> tuple[Zone, ...]:
-        """Returns where things may be."""
+        """Returns the areas where things may be."""
         zones = [Zone(0, 0, self.width, round(self.horizon * 0.8), ("air",))]
         for row in self.terraces:
             if row.canal:
@@ -78,7 +78,7 @@ class Town:
         return tuple(zones)
 
     def strokes(self, rng: Generator) -> Strokes:
-        """Yields the scenery, in the order it is drawn."""
+        """Yields the scenery in drawing order."""
         yield from _clouds(self, rng)
         for row in self.terraces:
             tall = row.bottom - row.top
@@ -96,12 +96,12 @@ class Town:
         high, low = np.array(self.sky[0], float), np.array(self.sky[1], float)
         tones = np.rint(high + (low - high) * share).astype(np.uint8)
         noise = grain(region, (3, 3, 3), self.seed, strength=3)
-        noise += tones[:, None, :] - 3  # Wraps nowhere: skies are lighter than 3 and darker than 250.
+        noise += tones[:, None, :] - 3  # never wraps: skies are lighter than 3 and darker than 250
         return noise
 
 
 def plan_street(width: int, height: int, rng: Generator) -> Town:
-    """Draws the outline."""
+    """Draws a plan of the town."""
     step = min(height * 0.74, max(150.0, between(rng, 240, 440) * max(1.0, height / 4200)))
     horizon = round(height * between(rng, 0.13, 0.24))
     terraces = tuple(

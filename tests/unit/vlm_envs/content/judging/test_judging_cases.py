@@ -38,7 +38,7 @@ def test_reordering_moves_the_right_one():
 
 
 def test_cases_without_one_right_answer_are_refused():
-    with pytest.raises(ConfigError, match="exactly one is right; got 2"):
+    with pytest.raises(ConfigError, match="got 2"):
         case(RIGHT, RIGHT)
     with pytest.raises(ConfigError, match="exactly one is right; got 0"):
         case(WRONG, WRONG)

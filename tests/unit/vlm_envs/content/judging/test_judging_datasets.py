@@ -291,7 +291,7 @@ def test_ids_are_those_of_this_file(tmp_path):
         ("vl_rewardbench", preference(query=" "), "expected a text as 'query'; got ' '"),
         ("vl_rewardbench", {"id": "x", "human_ranking": [0, 1]}, "expected a text as 'query'; got None"),
         ("llava_critic", comparison("x", conversations="none"), "expected a list as 'conversations'"),
-        ("mm_ifeval", instruction("x", constraints="[{"), "no JSON"),
+        ("mm_ifeval", instruction("x", constraints="[{"), "not valid JSON"),
         ("mm_ifeval", instruction("x", constraints=[]), "at least one constraint"),
         ("armbench_vl", bench(answer=5), "expected a number from 1 to 4 as 'answer'; got 5"),
         ("armbench_vl", bench(answer=True), "expected a number as 'answer'; got True"),
@@ -304,7 +304,7 @@ def test_a_broken_row_is_named_and_left_out(tmp_path, kind, row, message):
     preferred = comparison("The first response is better.")
     good = {"vl_rewardbench": preference(), "llava_critic": preferred, "mm_ifeval": instruction("x")}
     folder = write(tmp_path, f"{kind}.jsonl", [good.get(kind, bench()), row])
-    with pytest.warns(UserWarning, match=rf"1 of 2 rows of {kind} are left out.*{kind}.jsonl, line 2: .*{message}"):
+    with pytest.warns(UserWarning, match=rf"1 of 2 rows of {kind}.*{kind}.jsonl, line 2: .*{message}"):
         source = judging_dataset(kind, folder)
     assert sum(source.num_samples(split) for split in SPLITS) == 1 == len(source.broken_rows)
 
@@ -338,7 +338,7 @@ def test_pictures_stay_in_the_folder(tmp_path, image):
     folder = tmp_path / "data"
     folder.mkdir()
     source = judging_dataset("vl_rewardbench", write(folder, "vl_rewardbench.jsonl", [preference(image=image)]))
-    with pytest.raises(ConfigError, match=r"line 1: the picture cannot be read"):
+    with pytest.raises(ConfigError, match=r"line 1: .*image"):
         source.find(source.ids("test")[0])
 
 
@@ -351,7 +351,7 @@ def test_missing_files_and_kinds_are_explained(tmp_path):
     with pytest.raises(ConfigError, match="expected a list of rows"):
         judging_dataset("armbench_vl", tmp_path)
     (tmp_path / "vl_rewardbench.jsonl").write_text("{}\n[1]\n{")
-    with pytest.raises(ConfigError, match=r"holds no question.* line 1: .* line 2: .* line 3: "):
+    with pytest.raises(ConfigError, match=r"no questions.* line 1: .* line 2: .* line 3: "):
         judging_dataset("vl_rewardbench", tmp_path)
 
 

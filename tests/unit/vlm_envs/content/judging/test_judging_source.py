@@ -187,14 +187,14 @@ def test_of_four_candidates_every_claim_differs_in_the_same_place():
     ("arguments", "message"),
     [
         ({"tracks": ()}, "at least one track"),
-        ({"tracks": ("document", "document")}, "none twice"),
+        ({"tracks": ("document", "document")}, "duplicates"),
         ({"tracks": ("documents",)}, "Did you mean 'document'"),
         ({"num_candidates": 3}, "1, 2 or 4; got 3"),
         ({"num_candidates": True}, "1, 2 or 4"),
         ({"profile": "arms"}, "Did you mean 'arm'"),
         (
             {"num_candidates": 4, "requirements": Requirements(checks=tuple(COUNTED), counterfactual=True)},
-            "of one or two responses",
+            "num_candidates=1 or 2",
         ),
     ],
 )

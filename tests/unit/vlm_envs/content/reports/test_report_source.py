@@ -130,5 +130,5 @@ def test_all_reports_can_be_called_alike() -> None:
     assert {sample.document.name for sample in drawn if sample.document is not None} == {"report.pdf"}
     assert [source.find(sample.sample_id) for sample in drawn] == drawn
     assert ReportSource(5).find(drawn[0].sample_id).digest == drawn[0].digest
-    with pytest.raises(ConfigError, match=r"file_name must be such as 'report\.pdf', or None; got '\.\./x\.pdf'"):
+    with pytest.raises(ConfigError, match=r"file_name .*report\.pdf.*got '\.\./x\.pdf'"):
         ReportSource(5, file_name="../x.pdf")

@@ -194,7 +194,7 @@ def test_ids_of_nothing_are_refused(sample_id):
         ({"categories": ("order:sequence",), "num_things": 2}, "at least 6 frames for times and 2 things"),
         ({"categories": ("time",), "num_frames": 5}, "Questions of category time cannot be asked"),
         ({"categories": ("order:firts",)}, "Did you mean 'order:first'"),
-        ({"settings": ()}, "settings must hold at least one"),
+        ({"settings": ()}, "settings must list at least one"),
     ],
 )
 def test_arguments_that_ask_for_nothing_are_refused(arguments, message):

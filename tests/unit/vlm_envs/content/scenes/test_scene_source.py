@@ -128,7 +128,7 @@ def test_a_scene_of_few_things_holds_what_its_question_needs():
         ({"max_objects": 0}, "max_objects"),
         ({"categories": ("counts",)}, "Did you mean 'count'"),
         ({"categories": ()}, "at least one"),
-        ({"categories": ("count", "count")}, "each once"),
+        ({"categories": ("count", "count")}, "without duplicates"),
         ({"kinds": ("number",)}, "existence, attribute, relation, comparison cannot be asked"),
         ({"settings": ("stret",)}, "Did you mean 'street'"),
     ],

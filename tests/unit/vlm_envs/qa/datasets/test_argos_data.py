@@ -119,13 +119,13 @@ class TestPixmoCount:
         put(tmp_path / "test.jsonl", lines(*rows))
         source, (told,) = quietly(dataset_source, "pixmo_count", tmp_path)
         assert source.num_samples("test") == 1 and len(source.broken_rows) == 7
-        assert told.startswith("7 of 8 rows of pixmo_count are left out. test.jsonl, line 2: expected a JSON object")
+        assert told.startswith("Omitted 7 of 8 rows of pixmo_count. test.jsonl, line 2: expected a JSON object")
         assert told.endswith("And 4 more.")
         expected = (
             "JSON",
             "'count'",
             "'label'",
-            "as many x as y",
+            "equally many x and y",
             f"images/{'cd' * 32}.jpg",
             "secret.txt",
             "JSON object",
@@ -135,7 +135,7 @@ class TestPixmoCount:
 
     def test_where_all_rows_are_broken_there_is_no_data_set(self, tmp_path):
         put(tmp_path / "train.jsonl", lines(PEOPLE))
-        with pytest.raises(ConfigError, match=r"holds no question\. train\.jsonl, line 1: expected a file images/abab"):
+        with pytest.raises(ConfigError, match=r"no questions\. train\.jsonl, line 1: expected a file images/abab"):
             dataset_source("pixmo_count", tmp_path)
 
     def test_a_picture_that_cannot_be_read_is_left_out_when_it_is_drawn(self, tmp_path):
@@ -145,7 +145,7 @@ class TestPixmoCount:
         source, told = quietly(dataset_source, "pixmo_count", tmp_path)
         assert told == []
         rng = np.random.default_rng(0)
-        with pytest.warns(UserWarning, match=r"left out\. train.jsonl, line 1: .*bad.jpg"):
+        with pytest.warns(UserWarning, match=r"pixmo_count\. train.jsonl, line 1: .*bad.jpg"):
             drawn = [source.draw(rng, "train").sample_id for _ in range(12)]
         assert set(drawn) == {"pixmo_count:train/1"} and len(source.broken_rows) == 1
         put(tmp_path / "images" / "good.jpg", b"")
@@ -281,7 +281,7 @@ class TestVideoR1:
         put(tmp_path / "Video-R1-260k.json", [CHOICE, *(CHOICE | changes for changes in broken), "no row"])
         source, (told,) = quietly(video_source, "video_r1", tmp_path, is_benchmark=True)
         assert source.num_samples("test") == 1 and len(source.broken_rows) == len(broken) + 1
-        assert told.startswith("11 of 12 rows of video_r1 are left out. Video-R1-260k.json, row 2: expected an answer")
+        assert told.startswith("Omitted 11 of 12 rows of video_r1. Video-R1-260k.json, row 2: expected an answer")
         for number, message in enumerate(source.broken_rows, start=2):
             assert message.startswith(f"Video-R1-260k.json, row {number}: ")
         assert "a folder CLEVRER/train/video_2 with the frames" in source.broken_rows[6]

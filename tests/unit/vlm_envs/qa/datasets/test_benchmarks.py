@@ -161,7 +161,7 @@ def test_what_helps_is_what_the_data_set_takes():
     for kind, dataset in (DATASETS | VIDEO_DATASETS | DOCUMENT_DATASETS).items():
         is_divided = dataset.is_benchmark is not None
         assert ("is_benchmark=False" in remedy_of(kind)) == is_divided
-        assert ("by its files: put the file of that split" in remedy_of(kind)) != is_divided
+        assert ("put the file of that split" in remedy_of(kind)) != is_divided
 
 
 def test_names_are_listed_by_how_data_sets_are_divided():
@@ -170,14 +170,14 @@ def test_names_are_listed_by_how_data_sets_are_divided():
     assert sorted(BY_HASH) == sorted(name for name, is_benchmark in published.items() if is_benchmark is False)
     assert sorted(BY_FILES) == sorted(name for name, is_benchmark in published.items() if is_benchmark is None)
     for name in BY_HASH:
-        assert "the default here, its rows are divided by a hash" in remedy_of(name)
+        assert "the default here, its rows are split by a hash" in remedy_of(name)
 
 
 def test_is_benchmark_needs_a_data_set():
     for env_id in ("VLM/ZoomQA-v0", "VLM/DocQA-v0", "VLM/RewardJudging-v0"):
-        with pytest.raises(ConfigError, match="is_benchmark is of a dataset"):
+        with pytest.raises(ConfigError, match="is_benchmark=False needs a dataset"):
             vlm_envs.make(env_id, is_benchmark=False)
-        with pytest.raises(ConfigError, match="train_on_all is of a dataset"):
+        with pytest.raises(ConfigError, match="train_on_all=True needs a dataset"):
             vlm_envs.make(env_id, train_on_all=True)
 
 

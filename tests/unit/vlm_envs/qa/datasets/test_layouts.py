@@ -113,7 +113,7 @@ def test_hrbench_is_divided_alike_as_tsv_and_as_parquet(tmp_path):
 )
 def test_broken_rows_of_hrbench_as_parquet_are_named(tmp_path, changes, reason):
     hrbench_table(tmp_path / "hr_bench_8k.parquet", **changes)
-    with pytest.warns(UserWarning, match="1 of 4 rows of hrbench are left out"):
+    with pytest.warns(UserWarning, match="1 of 4 rows of hrbench"):
         source = dataset_source("hrbench", tmp_path)
     (broken,) = source.broken_rows
     assert broken.startswith(f"hr_bench_8k.parquet, {reason}")

@@ -86,7 +86,7 @@ def test_misuse_is_told() -> None:
         envs.reset(options={"level": "P"})
     with pytest.raises(ConfigError, match="24 seeds"):
         envs.reset(seed=[1])
-    with pytest.raises(ConfigError, match="pictures only"):
+    with pytest.raises(ConfigError, match="needs obs_mode='image'"):
         discrete("Sokoban", obs_mode="text")
     with pytest.raises(ConfigError, match="lists no named actions"):
         gym.make_vec("VLM/SVG-v0", action_mode="discrete")

@@ -324,10 +324,10 @@ def test_a_bad_task_is_explained(task: Any, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_none_is_explained(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot be read as JSON"):
+    with pytest.raises(ConfigError, match="task_file=.* as JSON"):
         load_tasks(tmp_path / "missing.json")
     (tmp_path / "nested.json").write_text("[" * 1500, encoding="utf-8")
-    with pytest.raises(ConfigError, match="cannot be read as JSON"):
+    with pytest.raises(ConfigError, match="task_file=.* as JSON"):
         load_tasks(tmp_path / "nested.json")
     (tmp_path / "list.json").write_text("[]", encoding="utf-8")
     with pytest.raises(ConfigError, match="at least one task"):
@@ -337,11 +337,11 @@ def test_a_file_that_is_none_is_explained(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("level", "message"),
     [
-        ("", "this is none"),
-        ("[]", "this is none"),
+        ("", "JSON object"),
+        ("[]", "JSON object"),
         ("[" * 1500, "JSON"),
-        (scene_text(START).replace('"heading":0', '"heading":7'), "heading is 0 to 3"),
-        (scene_text(START).replace('"x_mm":-1000', '"x_mm":1e3'), "lengths and angles must be whole numbers"),
+        (scene_text(START).replace('"heading":0', '"heading":7'), "heading must be 0 to 3"),
+        (scene_text(START).replace('"x_mm":-1000', '"x_mm":1e3'), "lengths and angles must be integers"),
         (scene_text(START).replace("Make toast.", ""), "instruction must be one line of text"),
         (
             scene_text(START).replace('"x_mm":-1000', '"x_mm":2000').replace('"z_mm":-1000', '"z_mm":1000'),

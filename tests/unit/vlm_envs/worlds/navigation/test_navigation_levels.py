@@ -39,8 +39,8 @@ def test_a_level_is_short_and_loads_again() -> None:
 @pytest.mark.parametrize(
     ("level", "message"),
     [
-        ("", "this is none"),
-        ("[" * 1500, "this is none"),
+        ("", "JSON text, as dump"),
+        ("[" * 1500, "JSON text, as dump"),
         ("1" * 30_000, "JSON"),
         ("x" * (MAX_LEVEL_CHARS + 1), "at most 60000 characters"),
         ("null", "exactly the keys"),

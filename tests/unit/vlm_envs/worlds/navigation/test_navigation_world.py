@@ -230,7 +230,7 @@ def test_an_impossible_band_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"min_solution_length": 21}, "are 20 moves, and no level takes fewer than min_solution_length=21"),
         ({"max_visible": -1}, "max_visible"),
         ({"things": ("Bed", "Fridg")}, r"things must be one of .*Did you mean 'Fridge'"),
-        ({"things": ()}, "things must name at least one kind"),
+        ({"things": ()}, "things must list at least one kind"),
         ({"scenes": ["FloorPlan1"]}, "scenes belongs to the other engine; got engine='panda3d'"),
         ({"representation": "symbolic"}, "representation must be one of"),
     ],

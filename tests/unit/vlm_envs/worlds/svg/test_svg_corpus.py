@@ -58,7 +58,7 @@ def test_folders_and_dangling_links_named_like_drawings_are_passed_over(tmp_path
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.svg").write_text(ICONS[0])
     (tmp_path / "broken.svg").write_bytes(b"\xff\xfe<svg")
-    with pytest.raises(ConfigError, match=r"broken\.svg' cannot be read"):
+    with pytest.raises(ConfigError, match=r"Cannot read .*broken\.svg"):
         load_icons(str(tmp_path))
 
 

@@ -241,11 +241,11 @@ def test_icons_of_a_users_own_are_drawn(form, tmp_path):
         ("icons.csv", "", "has the columns none"),
         ("icons.jsonl", '{"Svg": ', "line 1: expected a JSON object"),
         ("icons.jsonl", "[1]\n", "expected a JSON object"),
-        ("icons.parquet", "PAR1", "icons.parquet' cannot be read"),
+        ("icons.parquet", "PAR1", "Cannot read .*icons.parquet"),
         ("icons.txt", "<svg/>", "ending '.txt'"),
         ("icons.jsonl", "[" * 1500, "expected a JSON object"),
         ("icons.jsonl", '{"Svg": ' + "1" * 5_000 + "}", "expected a JSON object"),
-        ("icons.csv", "Filename,Svg\na,nothing\n", "holds no icon"),
+        ("icons.csv", "Filename,Svg\na,nothing\n", "contains no icons"),
     ],
 )
 def test_other_data_is_refused(name, content, message, tmp_path):
