@@ -28,7 +28,7 @@ class ToldHFAgent(HFAgent):
     kind: ClassVar[str] = "hf-told"
     _worlds: VectorWorld | None = None
 
-    def start(self, worlds: VectorWorld, rows: RolloutRows) -> None:
+    def start(self, worlds: VectorWorld, rows: RolloutRows | None = None) -> None:
         """Opens one conversation per world, and takes hold of the worlds."""
         self._worlds = worlds
         super().start(worlds, rows)

@@ -166,8 +166,9 @@ class CheckpointAgent(ABC):
         if _sees_anew(self.model):
             self._sampler.seen.forget()
 
-    def start(self, worlds: Any, rows: RolloutRows) -> None:
-        """Opens one conversation per row."""
+    def start(self, worlds: Any, rows: RolloutRows | None = None) -> None:
+        """Opens one conversation per row, or per world where none are given."""
+        rows = rows or RolloutRows.ungrouped(worlds.num_envs)
         self._sampler.start(rows, EpisodeDraws(self.seed, self._num_rollouts, rows))
         self._num_rollouts += len(rows.batch_sizes)
         self._conversations.start()

@@ -122,11 +122,16 @@ class VLLMAgent:
         """Goes on sampling where a state stands."""
         self._sampler.num_started = state["num_started"]
 
-    def start(self, worlds: Any, rows: RolloutRows) -> None:
-        """Opens one conversation per row, with the agent's own weights, whoever shares its engine."""
+    def start(self, worlds: Any, rows: RolloutRows | None = None) -> None:
+        """Opens one conversation per row, with the agent's own weights, whoever shares its engine.
+
+        Args:
+            worlds: As many as there are rows.
+            rows: Those of the rollout; each world's own by default.
+        """
         if not self._version or self.engine.version != self._version:
             self._load()
-        self._sampler.start(rows)
+        self._sampler.start(rows or RolloutRows.ungrouped(worlds.num_envs))
         self._conversations.start()
 
     def fits(self, row: int, observation: Observation) -> bool:

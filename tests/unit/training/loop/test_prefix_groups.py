@@ -20,6 +20,7 @@ from training.config.world_spec import WorldSpec
 from training.level_episodes import play_each
 from training.loop.collect import Collector
 from training.loop.evaluation import evaluate
+from training.rewards.verifier import replies
 from vlm_envs.trajectory import is_lost
 from vlm_envs.vector.vector_world import VectorWorld
 
@@ -68,6 +69,25 @@ def test_each_level_is_a_group_in_an_evaluation(agent):
         RolloutRows.ungrouped(3),
         RolloutRows(batch_sizes=(3,), group_of_row=(0, 1, 0)),
     ]
+
+
+def test_an_agent_that_overrides_start_without_rows_draws_the_same(agent, tiny, agent_class):
+    class Plain(agent_class):
+        def start(self, worlds):
+            super().start(worlds)
+
+    engine = {"engine": FakeEngine(tiny[1].end_of_turn_id)} if issubclass(agent_class, VLLMAgent) else {}
+    plain = Plain(model=tiny[0], encoder=tiny[1], sampling=SamplingConfig(max_new_tokens=3), seed=5, **engine)
+    with VectorWorld([made] * 2) as worlds:
+        played = [try_rollout(each, worlds, [4, 4], env_ids=[WORLD] * 2) for each in (agent, plain)]
+    told, untold = [[turn.response_ids.tolist() for each in episodes for turn in each.turns] for episodes in played]
+    assert told == untold
+
+
+def test_questions_outside_of_worlds_are_answered(agent):
+    questions = [{"text": "Where is it?", "images": ()}, {"text": "And now?", "images": ()}]
+    assert len(replies(agent, questions)) == 2
+    assert agent.started == [RolloutRows.ungrouped(2)]
 
 
 def test_a_row_without_an_episode_is_a_group_of_its_own(agent, agent_class):
