@@ -71,7 +71,7 @@ def play(agent: HFAgent, seeds: Sequence[int], *, split: str) -> list[Trajectory
 def turn_rewards(episodes: Sequence[Trajectory]) -> list[list[float]]:
     """Returns the reward of every turn: the world's, plus what the exact judge pays for true state texts."""
     judged = run_blocking(shape(episodes, TERMS))
-    return [[scored.turn.reward + scored.total for scored in turns] for turns in judged]
+    return [[scored.total for scored in turns] for turns in judged]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ import base64
 import functools
 import io
 import threading
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
 import numpy as np
@@ -150,7 +150,7 @@ def test_closing_it_gives_up_calls_that_are_under_way():
         response = thread.submit(run_blocking, agent.respond(0, {"text": "?"}))
         assert called.wait(30)
         agent.close()
-        with pytest.raises(CancelledError):
+        with pytest.raises(asyncio.CancelledError):
             response.result(30)
     released.set()
 

@@ -184,7 +184,8 @@ def test_ctrl_c_keeps_finished_episodes_and_the_next_call_plays_the_others(is_in
         return evaluate(interrupts, ONE_TURN, episodes=9, folder=tmp_path, num_parallel=2)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background ignores it
-    loop = asyncio.new_event_loop()
+    loop, running = asyncio.new_event_loop(), asyncio._get_running_loop()
+    asyncio._set_running_loop(None)  # tests in a browser leave one behind
     try:
         with pytest.raises(KeyboardInterrupt):
             if is_in_a_loop:
@@ -193,6 +194,7 @@ def test_ctrl_c_keeps_finished_episodes_and_the_next_call_plays_the_others(is_in
                 evaluated().send(None)
     finally:
         signal.signal(signal.SIGINT, before)
+        asyncio._set_running_loop(running)
         loop.close()
         released.set()
     lines = lines_of(tmp_path)
