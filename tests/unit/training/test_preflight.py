@@ -101,7 +101,8 @@ def test_the_rules_of_the_page_judge_its_world(tmp_path, monkeypatch):
         played = rollout(OracleAgent(), worlds, [0], env_ids=[spec.env_id])
     (scored,) = TurnScorer(config.judge).score(played)
     paid = JudgeConfig().grounding_weight + JudgeConfig().worldmodeling_weight
-    assert [sum(term.value for term in turn.judge_terms) for turn in scored.turns] == pytest.approx([paid] * len(scored.turns))
+    earned = [sum(term.value for term in turn.judge_terms) for turn in scored.turns]
+    assert earned == pytest.approx([paid] * len(scored.turns))
 
 
 def test_beside_a_judged_world_one_without_rules_is_paid_by_its_own_reward():
@@ -117,7 +118,8 @@ def test_beside_a_judged_world_one_without_rules_is_paid_by_its_own_reward():
             played = rollout(OracleAgent(), worlds, [0, 1], env_ids=[spec.env_id] * 2)
         for scored in TurnScorer(JudgeConfig()).score(played):
             assert all(scored.trainable_turns)
-            assert [sum(term.value for term in turn.judge_terms) for turn in scored.turns] == pytest.approx([paid] * len(scored.turns))
+            earned = [sum(term.value for term in turn.judge_terms) for turn in scored.turns]
+            assert earned == pytest.approx([paid] * len(scored.turns))
 
 
 def test_suboptimal_demonstrations_are_left_out_where_no_world_has_a_plan_for_them():
