@@ -100,12 +100,13 @@ class LoopThread:
         """Cancels all other tasks of the running loop, and waits until they have ended.
 
         Args:
-            grace_s: How long they may take to end by themselves.
+            grace_s: They may continue as long as one ends by itself within this time.
         """
         others = asyncio.all_tasks() - {asyncio.current_task()}
-        if others and grace_s:
-            await asyncio.wait(others, timeout=grace_s)
-            others = asyncio.all_tasks() - {asyncio.current_task()}
+        ended = others if grace_s else set()
+        while others and ended:
+            ended, others = await asyncio.wait(others, timeout=grace_s)
+        others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)

@@ -55,7 +55,7 @@ NUM_UNREPORTED = 4
 
 _CLOSED = "the client was closed"
 _CLOSING_S = 1.0
-"""How long coroutines may take to end once their requests have failed because the client was closed, in seconds."""
+"""How long to wait for one more coroutine to end once their requests have failed with the client closed, in seconds."""
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
