@@ -324,10 +324,10 @@ def test_a_bad_task_is_explained(task: Any, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_none_is_explained(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="task_file=.* as JSON"):
+    with pytest.raises(ConfigError, match=r"task_file=.* as JSON"):
         load_tasks(tmp_path / "missing.json")
     (tmp_path / "nested.json").write_text("[" * 1500, encoding="utf-8")
-    with pytest.raises(ConfigError, match="task_file=.* as JSON"):
+    with pytest.raises(ConfigError, match=r"task_file=.* as JSON"):
         load_tasks(tmp_path / "nested.json")
     (tmp_path / "list.json").write_text("[]", encoding="utf-8")
     with pytest.raises(ConfigError, match="at least one task"):
