@@ -2,7 +2,7 @@
 
 from vlm_envs.requirements import require_packages
 
-require_packages()  # before the imports below would fail
+require_packages()  # before the imports below, which would otherwise fail
 
 from vlm_envs.adapter.adapter_settings import adapt  # noqa: E402
 from vlm_envs.moved import MOVED, alias_modules  # noqa: E402

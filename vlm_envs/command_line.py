@@ -30,24 +30,24 @@ EXIT_INTERRUPTED = 130
 OptionsT = TypeVar("OptionsT")
 Command = tuple[type[Any], Callable[[Any], int | None]]
 Commands = Mapping[str, Command | str]
-"""By name what holds a command's options, whose docstring says what it does, and what runs it.
+"""Commands by name: the options class, whose docstring describes the command, and the function that runs it.
 
-Both may be named instead, as `"module:Options:run"`, to be imported only when the command is run. An options class may
-have `HINTS`: sentences on options that it does not have, by option."""
+Both may instead be named, as `"module:Options:run"`, and are then imported only when the command is run. An
+options class may have `HINTS`: sentences about options that it does not have, by option."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """What a user calls. A subclass may know more of what its users are likely to mean.
+    """A program that a user runs. Subclasses may add hints about likely mistakes of their users.
 
     Attributes:
-        prog: How: `python -m training frozenlake_tiny`.
-        description: What it does.
-        hints: Sentences on options that it does not have, by option.
-        main_options: Options that `--help` shows, where a name that ends with a dot stands for all options that begin
-            with it; `--help-all` shows the others, too. All if empty.
-        help_all: Command that lists every option; empty for `prog` with `--help`, or with `--help-all` where that
-            shows more.
+        prog: How it is run, such as `python -m training frozenlake_tiny`.
+        description: Description of the program.
+        hints: Sentences about options that it does not have, by option.
+        main_options: Options that `--help` shows; a name that ends with a dot stands for all options that
+            begin with it. `--help-all` also shows the others. All if empty.
+        help_all: Command that lists every option; if empty, `prog` with `--help`, or with `--help-all` if
+            that shows more.
     """
 
     prog: str
@@ -62,25 +62,25 @@ class Program:
         return self.help_all or f"{self.prog} {HELP_ALL if self.main_options else '--help'}"
 
     def refusal(self, option: str, value: str) -> str:
-        """Returns why an option, though a field has its name, is none; empty where it is one.
+        """Returns why an option is not available although a field has its name; empty if it is.
 
         Args:
-            option: As it was written, with hyphens.
-            value: What came with it or behind it.
+            option: The option as written, with hyphens.
+            value: The value after it or its equals sign.
         """
         return ""
 
     def hint(self, option: str) -> str:
-        """Returns a sentence on an option that is not known and like no other; may be empty."""
+        """Returns a sentence about an unknown option that resembles no known one; may be empty."""
         hints = self.hints or {}
         return f" {hints[option]}" if option in hints else ""
 
     def listing_of(self, option: str) -> str:
-        """Returns the command that lists all options, among them what was meant by one that is not known."""
+        """Returns the command that lists all options, including the one probably meant by an unknown option."""
         return self.listing
 
     def stray(self, word: str) -> str:
-        """Returns what is said of a word that belongs to no option."""
+        """Returns the error message for a word that belongs to no option."""
         return f"{word!r} belongs to no option of {self.prog}. All of them: {self.listing}"
 
 
@@ -89,13 +89,13 @@ def parsed(kind: type[OptionsT], words: Sequence[str], program: Program, default
 
     Args:
         kind: Its type, a dataclass.
-        words: The options, and their values. `--help-all` shows every option, in all programs.
-        program: What they belong to.
-        default: Gives what is not said; None for the type's own defaults.
+        words: The options and their values. `--help-all` shows every option, in all programs.
+        program: The program they belong to.
+        default: Configuration with the values of omitted options; None for the type's own defaults.
 
     Raises:
-        ConfigError: If an option is not known or lacks its value, or stands twice though it takes all its values at
-            once; if a word belongs to none, or a value is refused.
+        ConfigError: If an option is unknown, lacks its value, or is given twice although it takes all its
+            values at once; if a word belongs to no option; or if a value is rejected.
     """
     import tyro  # which takes longer than all that `import vlm_envs` does
 
@@ -125,12 +125,12 @@ def parsed(kind: type[OptionsT], words: Sequence[str], program: Program, default
 
 
 def option_names(kind: type, prefix: str = "--", *, default: Any = None) -> dict[type, dict[str, str]]:
-    """Returns the option of each field, of a configuration and of those within it.
+    """Returns the option of each field, for a configuration and its nested ones.
 
     Args:
         kind: A dataclass.
-        prefix: What its options begin with.
-        default: An instance, whose parts say which of several types they have; None where any will do.
+        prefix: Prefix of its options.
+        default: An instance, whose parts determine which of several types they have; None to allow any.
     """
     from tyro.conf import OmitArgPrefixes
 
@@ -138,7 +138,7 @@ def option_names(kind: type, prefix: str = "--", *, default: Any = None) -> dict
     hints = typing.get_type_hints(kind, include_extras=True)
     for field in (field.name for field in fields(kind)):
         hint, value = hints[field], getattr(default, field, None)
-        written = getattr(hint, "__metadata__", ())  # `Annotated`, with what `tyro.conf.arg` says of the option
+        written = getattr(hint, "__metadata__", ())  # `Annotated`, with the settings of `tyro.conf.arg` for the option
         name = next((statement.name for statement in written if getattr(statement, "name", None) is not None), field)
         option = names[kind][field] = prefix + name.replace("_", "-")
         for part in (type(value),) if is_dataclass(value) else _types(hint):
@@ -149,22 +149,22 @@ def option_names(kind: type, prefix: str = "--", *, default: Any = None) -> dict
 
 
 def _types(hint: Any) -> tuple[Any, ...]:
-    """Returns the types that a field may have, without what `Annotated` adds."""
+    """Returns the types that a field may have, without the additions of `Annotated`."""
     hint = hint.__origin__ if hasattr(hint, "__metadata__") else hint
     return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
 
 
 def run_command(prog: str, commands: Commands, words: Sequence[str] | None, *, version: str = "") -> int:
-    """Runs the command that the first word names, and says in one line why one could not be run.
+    """Runs the command that the first word names; if it cannot be run, prints the reason in one line.
 
     Args:
-        prog: How the program is called: `python -m judges`.
-        commands: What it can be told to do.
-        words: Command line without the program's name; None takes that of the process.
-        version: What `--version` prints; empty if there is no such option.
+        prog: How the program is run, such as `python -m judges`.
+        commands: The program's commands.
+        words: Command line without the program's name; None for that of the process.
+        version: Text that `--version` prints; empty if there is no such option.
 
     Returns:
-        The exit code: what the command returned, or 0 for None; 2 when the call was wrong; 130 when interrupted.
+        The exit code: the command's return value, or 0 for None; 2 for a usage error; 130 if interrupted.
     """
     name, *rest = [*(sys.argv[1:] if words is None else words)] or [""]
     if name in ("", *HELP, HELP_ALL):
@@ -176,7 +176,7 @@ def run_command(prog: str, commands: Commands, words: Sequence[str] | None, *, v
     try:
         if name not in commands:
             raise ConfigError(
-                f"Unknown command {name!r}.{did_you_mean(name, commands)} There are: {', '.join(commands)}."
+                f"Unknown command {name!r}.{did_you_mean(name, commands)} Commands: {', '.join(commands)}."
             )
         kind, run = _imported(commands[name])
         hints = getattr(kind, "HINTS", None)
@@ -186,7 +186,7 @@ def run_command(prog: str, commands: Commands, words: Sequence[str] | None, *, v
         sys.stdout.flush()
         return code or 0
     except BrokenPipeError:
-        # The reader, `head` for instance, has seen enough; without this Python complains again at exit.
+        # The reader, such as `head`, has closed the pipe; without this, Python prints another error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (VLMEnvsError, ValueError, OSError) as error:
@@ -223,12 +223,12 @@ def _imported(command: Command | str) -> Command:
 
 
 def tell(mistake: object) -> None:
-    """Prints what a user did wrong, as all command lines do."""
+    """Prints a user's error, in the same form in all command lines."""
     print(f"error: {mistake}", file=sys.stderr)
 
 
 def _first_part(said: str) -> str:
-    """Returns in one line what the parser prints in a frame, up to the first rule below the title."""
+    """Returns, in one line, the text that the parser prints in a frame, up to the first rule below the title."""
     lines = [line.strip("│| ") for line in said.splitlines()][1:]
     parts = itertools.groupby(lines, key=lambda line: "──" in line or "---" in line)  # the latter without UTF-8
     text = " ".join(next(part for is_rule, part in parts if not is_rule)).strip()
@@ -236,7 +236,7 @@ def _first_part(said: str) -> str:
 
 
 def _raise_own_error(stop: BaseException) -> None:
-    """Raises the error of a configuration's own check that made the parser stop, if it was one."""
+    """Raises the error of a configuration's own check if it caused the parser to stop."""
     cause: BaseException | None = stop
     while cause is not None:
         if isinstance(cause, VLMEnvsError):
@@ -245,7 +245,7 @@ def _raise_own_error(stop: BaseException) -> None:
 
 
 def description_of(kind: type) -> str:
-    """Returns what a configuration's docstring says before it comes to the fields."""
+    """Returns the part of a configuration's docstring before the fields."""
     return (inspect.getdoc(kind) or "").partition("\n\nAttributes:")[0]
 
 
@@ -266,16 +266,18 @@ def _refuse_unknown(words: Sequence[str], options: Mapping[type, Mapping[str, st
 
 
 def _refuse_repeated(words: Sequence[str], options: Mapping[type, Mapping[str, str]]) -> None:
-    """Refuses options that stand twice and take all their values at once: the parser would drop the first ones.
+    """Rejects repeated options that take all their values at once, since the parser would drop the first ones.
 
-    Of an option that takes one value the last counts, as is usual, and those that may be repeated add up.
+    For an option with one value the last one counts, as usual; values of options that may be repeated add up.
     """
     given = [word.partition("=")[0].replace("_", "-") for word in words]
     for kind, of_kind in options.items():
         hints = typing.get_type_hints(kind, include_extras=True)
         for field, option in of_kind.items():
             if given.count(option) > 1 and _takes_all_at_once(hints[field]):
-                raise ConfigError(f"{option} stands {given.count(option)} times. Give it once, with all of its values.")
+                raise ConfigError(
+                    f"{option} is given {given.count(option)} times. Give it once, with all of its values."
+                )
 
 
 def _takes_all_at_once(hint: Any) -> bool:
@@ -293,7 +295,7 @@ def _positive(name: str) -> str:
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
-    """Returns a sentence with the option that was meant, as far as that can be told."""
+    """Returns a sentence with the option that was probably meant; empty if none is similar."""
     alike = [option for option in known if option.endswith(f".{name.removeprefix('--')}")]
     return f" Did you mean {' or '.join(alike)}?" if alike else did_you_mean(name, known)
 
@@ -302,19 +304,19 @@ HELP = ("-h", "--help")
 HELP_ALL = "--help-all"
 
 _FRAMES = ("│ ", "  ")
-"""What options begin with where the parser draws frames, and where the output cannot show them."""
+"""Line beginnings of options, with the parser's frames and for output that cannot show them."""
 
 _OPTION = re.compile(r"--\w[\w.-]*")
 
 
 def asks_for_help(words: Sequence[str]) -> bool:
-    """Returns whether a command line asks for the short or the whole help."""
+    """Returns whether a command line asks for the short or the full help."""
     return bool({*HELP, HELP_ALL} & {*words})
 
 
 @contextlib.contextmanager
 def _shortened(program: Program) -> Iterator[None]:
-    """Prints the help that is asked for within the block with the main options only."""
+    """Prints the help requested within the block with the main options only."""
     printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed):
@@ -335,7 +337,7 @@ def _shortened(program: Program) -> Iterator[None]:
 
 @contextlib.contextmanager
 def readable() -> Iterator[None]:
-    """Wraps usage lines and descriptions that are printed within the block to the width of the terminal."""
+    """Wraps usage lines and descriptions printed within the block to the width of the terminal."""
     printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed):
@@ -358,7 +360,7 @@ def wrapped_usage(text: str) -> list[str]:
 
 
 def _paragraphs(text: str) -> list[str]:
-    """Returns the lines of a text, each paragraph wrapped to the width of the terminal."""
+    """Returns the lines of a text, with each paragraph wrapped to the width of the terminal."""
     lines = [line for part in text.split("\n\n") for line in ("", *wrapped(" ".join(part.split())))]
     return lines[1:]
 
@@ -379,7 +381,7 @@ def _options(full: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def written_docstring(name: str) -> str:
-    """Returns the docstring of the class or function `"module:name"` without its indentation; it may be empty."""
+    """Returns the docstring of the class or function `"module:name"` without its indentation; may be empty."""
     module, _, attribute = name.partition(":")
     imports = [node for node in _statements(module) if isinstance(node, ast.ImportFrom) and not node.level]
     for node in imports:

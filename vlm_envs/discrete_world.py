@@ -1,8 +1,9 @@
-"""A world as classical reinforcement learning takes it: a picture in, numbers of named actions out.
+"""A world for classical reinforcement learning: observations are images, and actions are numbers of named actions.
 
     env = DiscreteWorld(vlm_envs.make("VLM/FrozenLake-v0"), actions_per_response=3, downscale=4)
 
-What such an agent does is written as the world's own responses, so that it can stand beside models that write theirs.
+The agent's actions are written as responses of the world, so that it can be compared with models that write
+their own.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ from vlm_envs.validation import require, require_positive
 Picture = npt.NDArray[np.uint8]
 
 BLOCK_PX = 8
-"""Side of an action in the strip below a picture, by default."""
+"""Default side of an action in the strip below an image."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Controls:
-    """What a world shows and understands, for an agent of pictures and numbers.
+    """Observations and actions of a world, for an agent of images and numbers.
 
     Attributes:
-        action_names: Its named actions; an action's number is its place here.
-        picture_shape: (height, width, 3) of its pictures, in pixels.
-        max_actions: Actions that one response may hold.
+        action_names: Its named actions; an action's number is its index.
+        picture_shape: (height, width, 3) of its images, in pixels.
+        max_actions: Maximum number of actions per response.
     """
 
     action_names: tuple[str, ...]
@@ -56,7 +57,7 @@ class Controls:
         grammar, names = world.task.grammar, world.task.action_names
         if not names:
             raise ConfigError(
-                f"{name} lists no named actions ({grammar.expected}), so it has no action numbers. Worlds that have: "
+                f"{name} lists no named actions ({grammar.expected}), so it has no action numbers. Worlds that do: "
                 "VLM/FrozenLake-v0, VLM/Sokoban-v0, VLM/Navigation-v0."
             )
         image = world.observation_space.spaces.get("image")
@@ -68,13 +69,13 @@ class Controls:
 
 
 def write_named(world: Any, names: Sequence[str]) -> str:
-    """Returns the world's own response that carries out named actions and says nothing else."""
+    """Returns a response in the world's format that only carries out named actions."""
     response: str = world.write_response([world.task.grammar.parse(name) for name in names])
     return response
 
 
 def downscaled(pictures: Picture, factor: int) -> Picture:
-    """Returns pictures of which each pixel is the mean of a square of pixels, rounded.
+    """Returns images in which each pixel is the rounded mean of a square of pixels.
 
     Args:
         pictures: uint8[..., H, W, 3].
@@ -96,12 +97,13 @@ def downscaled(pictures: Picture, factor: int) -> Picture:
 
 
 def with_plan(picture: Picture, plan: Sequence[int], *, num_actions: int, block_px: int) -> Picture:
-    """Returns a picture with a strip below it that shows which actions were already chosen for the next response.
+    """Returns an image with a strip below it that shows the actions already chosen for the next response.
 
     Args:
         picture: uint8[H, W, 3].
-        plan: Numbers of the actions, each a block in its own colour, from the left; the rest of the strip is black.
-        num_actions: How many actions there are.
+        plan: Numbers of the actions, each a block in its own color, from the left; the rest of the strip is
+            black.
+        num_actions: Number of possible actions.
         block_px: Side of a block in pixels.
 
     Returns:
@@ -122,13 +124,14 @@ def _colors(num_actions: int) -> Picture:
 
 @dataclass(frozen=True, kw_only=True)
 class Seeing:
-    """What an agent of pictures and numbers sees of a world, and in how many choices it answers.
+    """How an agent of images and numbers sees a world, and how many choices make up a response.
 
     Attributes:
-        num_actions: How many named actions there are.
-        actions_per_response: Of these, chosen one after the other for each response.
-        downscale: Side of the square of pixels that becomes one.
-        block_px: Side of an action in the strip below the picture; there is none with one action a response.
+        num_actions: Number of named actions.
+        actions_per_response: Number of actions chosen one after the other for each response.
+        downscale: Side of the square of pixels that becomes one pixel.
+        block_px: Side of an action in the strip below the image; with one action per response there is no
+            strip.
     """
 
     num_actions: int
@@ -137,7 +140,7 @@ class Seeing:
     block_px: int = BLOCK_PX
 
     def shown(self, picture: Picture, plan: Sequence[int]) -> Picture:
-        """Returns what is seen of a picture when a plan is under way."""
+        """Returns the agent's view of an image after part of a response has been chosen."""
         small = downscaled(picture, self.downscale)
         if self.actions_per_response == 1:
             return small
@@ -145,23 +148,25 @@ class Seeing:
 
 
 class DiscreteWorld(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """A world whose observations are pictures and whose actions are the numbers of its named actions.
+    """A world whose observations are images and whose actions are the numbers of its named actions.
 
-    Observations are `Box(uint8[H, W, 3])`, actions `Discrete(n)`. Rewards, ends and `info` are the world's own;
-    instructions, being text, are not shown. Every action is allowed in every state: there are no masks.
+    Observations are `Box(uint8[H, W, 3])`, actions `Discrete(n)`. Rewards, termination, truncation, and
+    `info` are the world's own; instructions are not shown, since they are text. Every action is allowed in
+    every state: there are no masks.
 
-    With several actions a response, a step only notes its action until the response is complete: nothing happens in the
-    world, the reward is 0, `info` is that of before, and a strip below the picture shows what was chosen so far. The
-    world is then stepped with all of them at once, and its next picture comes.
+    With several actions per response, a step only stores its action until the response is complete: the world
+    does not change, the reward is 0, `info` is repeated, and a strip below the image shows the actions chosen
+    so far. The world is then stepped with all of them at once and returns its next image.
 
     Args:
-        env: A world of this package that has named actions and shows one picture.
-        actions_per_response: Actions of each response, at most the world's `max_actions_per_turn`.
-        downscale: Each pixel is the mean of a square with this side, which divides the picture's; 1 changes nothing.
-        block_px: Side of each action in the strip, in pixels of the scaled picture.
+        env: A world of this package with named actions that shows one image.
+        actions_per_response: Number of actions per response, at most the world's `max_actions_per_turn`.
+        downscale: Each pixel becomes the mean of a square with this side, which must divide the image's
+            sides; 1 for no change.
+        block_px: Side of each action in the strip, in pixels of the scaled image.
 
     Raises:
-        ConfigError: If the world is of another kind, or a number does not fit it.
+        ConfigError: If the world is of another kind, or an argument does not fit it.
     """
 
     def __init__(
@@ -178,7 +183,7 @@ class DiscreteWorld(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         gym.Wrapper.__init__(self, env)
         self._world: Any = env.unwrapped
         if not hasattr(self._world, "write_response"):
-            raise ConfigError(f"DiscreteWorld takes a world of vlm_envs; got {self._world}.")
+            raise ConfigError(f"DiscreteWorld requires a world of vlm_envs; got {self._world}.")
         self.controls = Controls.of(self._world)
         self.seeing = Seeing(
             num_actions=len(self.controls.action_names),
@@ -205,22 +210,22 @@ class DiscreteWorld(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Picture, dict[str, Any]]:
-        """Starts an episode, as the world's `reset`; returns its picture and `info`."""
+        """Starts an episode by the world's `reset`; returns its image and `info`."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._plan, self._shown = [], (observation["image"], info)
         return self.seeing.shown(observation["image"], self._plan), info
 
     def step(self, action: int | np.integer[Any]) -> tuple[Picture, float, bool, bool, dict[str, Any]]:
-        """Chooses an action, and carries out the response that it completes, if it does.
+        """Chooses an action, and carries out the response if it is then complete.
 
         Raises:
-            ConfigError: If there is no such action.
-            EpisodeOverError: If the episode is over or was never started.
+            ConfigError: If the action does not exist.
+            EpisodeOverError: If the episode is over or has not been started.
         """
         if self._shown is None:
             raise EpisodeOverError("The episode is over; call reset() before the next step().")
         if np.shape(action) != () or action not in range(self.seeing.num_actions):
-            raise ConfigError(f"step() takes a number of {self.action_space}; got {action!r}.")
+            raise ConfigError(f"step() requires a number of {self.action_space}; got {action!r}.")
         self._plan.append(int(action))
         if len(self._plan) < self.seeing.actions_per_response:
             picture, info = self._shown
@@ -232,14 +237,15 @@ class DiscreteWorld(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
 
 def discrete_world(world: Any, *, num_levels: int | None = None) -> DiscreteWorld:
-    """Returns a world as `gymnasium.make(env_id, action_mode="discrete")` does, which it then belongs to.
+    """Returns the wrapped world of `gymnasium.make(env_id, action_mode="discrete")`, which then owns the world.
 
-    A turn has one action, there are as many turns as a whole episode has actions, and the format, which the wrapper
-    writes, earns nothing: as with `gymnasium.make_vec`.
+    A turn has one action, there are as many turns as an episode otherwise has actions, and the format, which
+    the wrapper writes, earns nothing, as with `gymnasium.make_vec`.
 
     Args:
-        world: Just made.
-        num_levels: Levels that are drawn beforehand, to be played over and over; None for a fresh one each episode.
+        world: A new world.
+        num_levels: Number of levels drawn in advance and reused for all episodes; None for a new level each
+            episode.
 
     Raises:
         ConfigError: If it has no named actions, or does not show one image.

@@ -1,19 +1,19 @@
-"""Every error this package raises on purpose.
+"""The errors that this package raises intentionally.
 
-One root, `VLMEnvsError`; each leaf also inherits the built-in exception a caller would expect, so
-`except ValueError` keeps working. A message says what was expected, what came and what to do. Bad *model*
-output never appears here: it is data and is explained in `info["parse_error"]`.
+`VLMEnvsError` is the base class; each subclass also inherits the built-in exception a caller would expect, so
+`except ValueError` keeps working. A message names what was expected, the actual value, and a remedy. Invalid
+*model* output never raises: it is data, and `info["parse_error"]` explains it.
 """
 
 from __future__ import annotations
 
 
 class VLMEnvsError(Exception):
-    """Root of all errors raised on purpose by `vlm_envs`."""
+    """Base class of all errors raised intentionally by `vlm_envs`."""
 
 
 class ConfigError(VLMEnvsError, ValueError):
-    """An argument of a world, space or wrapper is not usable."""
+    """An argument of a world, space, or wrapper is not valid."""
 
 
 class LevelError(VLMEnvsError, ValueError):
@@ -21,7 +21,7 @@ class LevelError(VLMEnvsError, ValueError):
 
 
 class GenerationError(VLMEnvsError, RuntimeError):
-    """No level with the asked-for properties was found within the allowed tries."""
+    """No level with the requested properties was found within the allowed number of tries."""
 
 
 class SolverLimitError(VLMEnvsError, RuntimeError):
@@ -33,11 +33,11 @@ class EpisodeOverError(VLMEnvsError, RuntimeError):
 
 
 class WorldContractError(VLMEnvsError, AssertionError):
-    """A world breaks the contract that `vlm_envs.testing.contract.check_world` checks."""
+    """A world violates the contract that `vlm_envs.testing.contract.check_world` checks."""
 
 
 class WorkerError(VLMEnvsError, RuntimeError):
-    """A vector-env worker failed; the message carries the worker's own traceback."""
+    """A worker of a vector environment failed; the message contains the worker's own traceback."""
 
 
 class EngineUnavailableError(VLMEnvsError, RuntimeError):

@@ -58,7 +58,7 @@ class _MovedModule(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         new = self.new_path
-        if name.startswith("__"):  # asked by the import system and by tools such as inspect, which need no warning
+        if name.startswith("__"):  # requested by the import system and by tools such as inspect, which need no warning
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}; it moved to {new!r}")
         warnings.warn(
             f"{self.__name__} moved to {new}; the old path works until {REMOVED_IN}.", DeprecationWarning, stacklevel=2

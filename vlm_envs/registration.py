@@ -1,4 +1,4 @@
-"""Registration of every world with Gymnasium, what worlds need, and how their classes are called.
+"""Registration of every world with Gymnasium, requirements of worlds, and the type of their classes.
 
 Entry points are strings, so nothing heavy is imported.
 """
@@ -25,7 +25,7 @@ from vlm_envs.validation import did_you_mean, require, require_choice
 
 NAMESPACE = "VLM"
 ADAPT = "adapt"
-"""`adapt:` before a Gymnasium id, or before the path of a TOML file, stands for the adapted world."""
+"""`adapt:` before a Gymnasium id, or before the path of a TOML file, denotes the adapted world."""
 
 WORLDS: dict[str, str] = {
     "VLM/Sokoban-v0": "vlm_envs.worlds.sokoban:SokobanWorld",
@@ -42,12 +42,12 @@ WORLDS: dict[str, str] = {
 
 
 class Variant(NamedTuple):
-    """A setting of a world under an id of its own.
+    """A setting of a world that has its own id.
 
     Attributes:
         base_id: The world.
         kwargs: The setting.
-        summary: One sentence on what differs.
+        summary: One sentence about the difference.
     """
 
     base_id: str
@@ -72,26 +72,26 @@ VARIANTS: dict[str, Variant] = {
         f"RewardJudging with tracks={track!r} and num_candidates={number}: {what}.",
     )
     for name, track, number, what in (
-        ("FineGrainedPair", "fine_grained", 2, "which of two paragraphs about a picture is right"),
-        ("FineGrainedFour", "fine_grained", 4, "which of four paragraphs about a picture is right"),
-        ("DocumentSingle", "document", 1, "whether a paragraph from a report is right"),
-        ("DocumentPair", "document", 2, "which of two paragraphs from a report is right"),
+        ("FineGrainedPair", "fine_grained", 2, "which of two paragraphs about an image is correct"),
+        ("FineGrainedFour", "fine_grained", 4, "which of four paragraphs about an image is correct"),
+        ("DocumentSingle", "document", 1, "whether a paragraph from a report is correct"),
+        ("DocumentPair", "document", 2, "which of two paragraphs from a report is correct"),
         ("InstructionSingle", "instruction_following", 1, "whether a text meets every requirement"),
     )
 }
-"""Env id to the setting it stands for: the tasks that VAGEN's tables report as worlds of their own, and those of
+"""Env id to the setting it denotes: the tasks that VAGEN's tables report as separate worlds, and those of
 ARMBench-VL (ARM-Thinker, table 6)."""
 
 
 class Need(NamedTuple):
-    """What a world needs besides the base package.
+    """Requirements of a world in addition to the base package.
 
     Attributes:
         extra: The extra that installs its packages.
-        packages: What the world imports of them, by import name.
-        besides: What pip cannot install; empty for nothing.
-        probe: `"module:function"` without arguments, which raises `EngineUnavailableError` unless the engine starts.
-            Empty where there is no engine.
+        packages: Packages that the world imports from it, by import name.
+        besides: Requirements that pip cannot install; empty for none.
+        probe: `"module:function"` without arguments, which raises `EngineUnavailableError` unless the engine
+            starts. Empty if there is no engine.
     """
 
     extra: str
@@ -121,31 +121,31 @@ NEEDS: dict[str, Need] = {
     "VLM/VideoQA-v0": Need("tools", ("pydantic",)),
     "VLM/RewardJudging-v0": Need("tools", (*_DOCUMENTS, "pysbd")),
 }
-"""Env id to what that world needs; worlds that need nothing are left out, variants are as their world."""
+"""Env id to the requirements of that world; worlds without any are omitted, and variants share those of their world."""
 
 
 PACKAGES: Mapping[str, str] = MappingProxyType(
     {"MiniGrid": "minigrid", "BabyAI": "minigrid", "ALE": "ale_py", "MiniWorld": "miniworld"}
 )
-"""Beginning of an id of another package's environments to the module that registers them."""
+"""Prefix of the ids of another package's environments to the module that registers them."""
 
 RESOLVERS: dict[str, Callable[[str], str]] = {}
-"""Prefix of ids, before a colon, to what registers the world that the rest describes, and returns its id."""
+"""Prefix of ids, before a colon, to a function that registers the world described by the rest and returns its id."""
 
 
 def register(env_id: str, entry_point: str, **kwargs: Any) -> None:
-    """Registers a world, so that `gymnasium.make_vec` gives a `VectorWorld` of it as of every world of this package.
+    """Registers a world such that `gymnasium.make_vec` creates a `VectorWorld`, as for the worlds of this package.
 
     Args:
         env_id: Its id, such as `My/World-v0`.
         entry_point: `"module:Class"`.
-        **kwargs: Arguments it is made with unless told otherwise.
+        **kwargs: Default arguments of the world.
     """
     gym.register(env_id, entry_point, vector_entry_point=f"vlm_envs.vector.make_vec:{env_id}", kwargs=kwargs)
 
 
 def register_worlds() -> None:
-    """Registers every world of this package; doing so twice changes nothing."""
+    """Registers every world of this package; may be called repeatedly."""
     for env_id, entry_point in WORLDS.items():
         if env_id not in gym.registry:
             register(env_id, entry_point)
@@ -155,18 +155,18 @@ def register_worlds() -> None:
 
 
 def env_ids() -> list[str]:
-    """Returns the ids of all registered worlds, those of users included, sorted."""
+    """Returns the ids of all registered worlds, including those of users, sorted."""
     return sorted(env_id for env_id in gym.registry if env_id.startswith(f"{NAMESPACE}/"))
 
 
 def registered_name(env_id: str) -> str:
-    """Returns an id as it is registered; a module in front, `"module:Namespace/Name-v0"`, is imported, to register it.
+    """Returns an id as it is registered, after importing its module if it has the form `"module:Namespace/Name-v0"`.
 
     `"adapt:ID"` and `"adapt:FILE.toml"` register an adapted world: see `vlm_envs.adapt`.
 
     Raises:
-        ConfigError: If the module cannot be imported, or no such world is registered; it names the closest one, or the
-            id under which a Gymnasium environment can be used.
+        ConfigError: If the module cannot be imported, or the world is not registered; the message names the
+            closest id, or the id under which a Gymnasium environment can be used.
     """
     prefix, colon, described = env_id.partition(":")
     if colon and prefix in RESOLVERS:
@@ -188,7 +188,7 @@ def registered_name(env_id: str) -> str:
         prefix = f"{ADAPT}:" if _is_plain_env(meant) else module + colon
         hint = did_you_mean(meant, whole or [*env_ids(), *beside], prefix=prefix)
         if not hint and namespace and not colon and not name.lower().endswith(".toml"):
-            hint = f" A world of your own needs its module in front, as in my_module:{name}."
+            hint = f" The id of your own world needs its module in front, as in my_module:{name}."
         if module and not hint:
             raise ConfigError(f"{module} does not register {name!r}. {_registered_by(module)}")
         raise ConfigError(f"Unknown env {env_id!r}.{hint} List all: python -m vlm_envs list")
@@ -209,7 +209,7 @@ def _registered_by(module: str) -> str:
 
 
 def advice_to_adapt(env_id: str) -> str:
-    """Returns which id to use in place of one that names a Gymnasium environment or a TOML file; empty for others."""
+    """Returns advice on the id to use instead of one that names a Gymnasium environment or a TOML file; else empty."""
     name = env_id.rpartition(":")[2]
     if env_id.lower().endswith(".toml") and Path(env_id).is_file():
         return f"{env_id} is a file, not the id of a world. To adapt the environment it describes: {ADAPT}:{env_id}"
@@ -219,12 +219,12 @@ def advice_to_adapt(env_id: str) -> str:
 
 
 def not_a_world(env_id: str) -> str:
-    """Returns which id to use for an environment that is not a world."""
+    """Returns advice on the id to use for an environment that is not a world."""
     return f"{env_id} is a Gymnasium environment, not a world. To adapt it: {ADAPT}:{env_id}"
 
 
 def _is_plain_env(name: str) -> bool:
-    """Returns whether a registered class is not a world; functions may return anything, and wrappers may hold one."""
+    """Returns whether a registered class is not a world; functions may return one, and wrappers may contain one."""
     if name not in gym.registry or name.startswith(f"{NAMESPACE}/"):
         return False
     entry_point = gym.registry[name].entry_point
@@ -232,33 +232,34 @@ def _is_plain_env(name: str) -> bool:
         creator: Any = (
             gym.envs.registration.load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
         )
-    except (Exception, SystemExit):  # Whatever the module raises is reported when the environment is made
+    except (Exception, SystemExit):  # Errors of the module are reported when the environment is created
         return isinstance(entry_point, str) and entry_point.startswith("gymnasium.")
     is_env = isinstance(creator, type) and issubclass(creator, gym.Env) and not issubclass(creator, gym.Wrapper)
     return is_env and not isinstance(creator, WorldType)
 
 
 def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
-    """Makes a world, with an error that suggests the id you meant.
+    """Creates a world; if its id is unknown, the error suggests a similar one.
 
     Args:
-        env_id: A registered id, with or without a module in front, which is imported: `my_module:My/World-v0`.
-        **kwargs: Arguments of the world. `action_mode="discrete"` has it moved by numbers, one action per turn, and
-            shows its image only, as `make_vec` does; `num_levels` then draws that many levels beforehand.
+        env_id: A registered id; in `my_module:My/World-v0`, the module is imported first.
+        **kwargs: Arguments of the world. With `action_mode="discrete"`, actions are numbers, with one action
+            per turn, and observations are images, as for `make_vec`; `num_levels` is then the number of
+            levels drawn in advance.
 
     Returns:
         The environment, as `gymnasium.make` returns it.
 
     Raises:
-        ConfigError: If no such world is registered, it has no such argument, or a class of it lacks a method. Other
-            errors of the world's constructor are raised as they are.
+        ConfigError: If the world is not registered, it has no such argument, or its class lacks a method.
+            Other errors of the world's constructor pass through.
     """
     name = registered_name(env_id)
     try:
         return gym.make(name, **kwargs)
     except TypeError as error:
         if "abstract class" in str(error):
-            raise ConfigError(f"{env_id} cannot be made: {error}.") from error
+            raise ConfigError(f"{env_id} cannot be created: {error}.") from error
         _refuse_unknown_arguments(error, env_id, creator_of(name), kwargs)
         raise
     except UnknownArgumentError as error:  # names the world's class
@@ -266,27 +267,29 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
 
 
 def make_vec(env_id: str, num_envs: int = 1, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
-    """Makes several worlds at once, as `gymnasium.make_vec` does, with the errors of `make`.
+    """Creates several worlds at once, as `gymnasium.make_vec` does, with the error messages of `make`.
 
     Args:
-        env_id: As for `make`.
-        num_envs: How many.
-        **kwargs: Arguments of each world, `action_mode` and `num_levels` as for `make`, and those of `VectorWorld`.
+        env_id: See `make`.
+        num_envs: Number of worlds.
+        **kwargs: Arguments of each world, `action_mode` and `num_levels` (see `make`), and those of
+            `VectorWorld`.
 
     Returns:
-        A `VectorWorld`, or what moves worlds by numbers with `action_mode="discrete"`.
+        A `VectorWorld`, or with `action_mode="discrete"` a vector environment with integer actions.
 
     Raises:
-        ConfigError: If there is no such world, or an argument is not usable.
+        ConfigError: If the world does not exist, or an argument is not valid.
     """
     return gym.make_vec(registered_name(env_id), num_envs, **kwargs)
 
 
 def arguments_of(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns all arguments that a world would be made with, however much of them is spelled out.
+    """Returns all arguments that a world would be created with, whether given or default.
 
-    That is what is spelled out, else what the id stands for, else the constructor's defaults, those of its base classes
-    included. Lists are tuples, as they are after a run's configuration was saved.
+    Given arguments take precedence over those of a variant's id, and these over the defaults of the
+    constructor and its base classes. Lists become tuples, so that the result is the same after a run's
+    configuration was saved.
     """
     name = registered_name(env_id)
     defaults = {
@@ -302,7 +305,7 @@ def _with_tuples(value: Any) -> Any:
 
 
 def creator_of(env_id: str) -> Any:
-    """Returns the class, or the function, that makes a registered world."""
+    """Returns the class or function that creates a registered world."""
     entry_point = gym.spec(registered_name(env_id)).entry_point
     return gym.envs.registration.load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
 
@@ -313,21 +316,22 @@ _ADDED = ("action_mode", "num_levels")
 
 
 class UnknownArgumentError(ConfigError):
-    """A world has no argument of that name; takes what cannot be made, and the rest of the sentence."""
+    """A world has no argument of that name; its arguments are what cannot be created, and the rest of the sentence."""
 
     def __str__(self) -> str:
         return " ".join(self.args)
 
 
 class WorldType(ABCMeta):
-    """The type of world classes, which gives every world the argument `action_mode`, also in `gymnasium.make`.
+    """The metaclass of worlds, which gives every world the argument `action_mode`, also in `gymnasium.make`.
 
-    `action_mode="discrete"` wraps the world in a `vlm_envs.discrete_world.DiscreteWorld`. It then has the argument
-    `num_levels`, too, which draws that many levels beforehand, as for `gymnasium.make_vec`. A class whose constructor
-    has a parameter of either name keeps it.
+    `action_mode="discrete"` wraps the world in a `vlm_envs.discrete_world.DiscreteWorld`. It then also has
+    the argument `num_levels`, the number of levels drawn in advance, as for `gymnasium.make_vec`. A class
+    whose constructor has a parameter of either name keeps its own.
 
-    It derives from `ABCMeta`, so worlds may have abstract base classes besides `World`. Base classes with any other
-    metaclass, such as those of Qt objects, are a metaclass conflict: hold such an object as an attribute.
+    It derives from `ABCMeta`, so worlds may have abstract base classes in addition to `World`. Base classes
+    with any other metaclass, such as those of Qt objects, cause a metaclass conflict: keep such an object as
+    an attribute.
     """
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -342,7 +346,8 @@ class WorldType(ABCMeta):
         num_levels = given.get("num_levels")
         require(
             is_discrete or num_levels is None,
-            f"{cls.__name__} with num_levels={num_levels!r} needs action_mode='discrete', too. Add that argument, or "
+            f"{cls.__name__} with num_levels={num_levels!r} also needs action_mode='discrete'. Add that argument, "
+            "or "
             "remove num_levels.",
         )
         try:
@@ -358,7 +363,7 @@ class WorldType(ABCMeta):
 
     @property
     def __signature__(cls) -> inspect.Signature:
-        """The constructor's own, for help texts."""
+        """The constructor's own signature, for help texts."""
         return inspect.signature(cls.__init__.__get__(object()))  # type: ignore[misc]
 
 
@@ -369,8 +374,8 @@ def _refuse_unknown_arguments(error: TypeError, made: str, creator: Any, kwargs:
         if name not in known and f"unexpected keyword argument '{name}'" in str(error):
             raise UnknownArgumentError(
                 made,
-                f"cannot be made with {name}={kwargs[name]!r}: it has no argument {name!r}."
-                f"{did_you_mean(name, known)} It takes {', '.join(known) or 'none'}.",
+                f"cannot be created with {name}={kwargs[name]!r}: it has no argument {name!r}."
+                f"{did_you_mean(name, known)} Its arguments are {', '.join(known) or 'none'}.",
             ) from error
 
 
@@ -381,10 +386,10 @@ def added_arguments(cls: type) -> tuple[str, ...]:
 
 
 def keyword_parameters(creator: Any) -> dict[str, inspect.Parameter]:
-    """Returns the parameters of a class or a function that a keyword can set.
+    """Returns the parameters of a class or a function that can be given as keywords.
 
-    Where a constructor has `**kwargs`, those of base classes are included, except required ones that may be
-    positional: a subclass passes these itself.
+    If a constructor has `**kwargs`, those of base classes are included, except required ones that may be
+    positional, since a subclass passes these itself.
     """
     constructors = [vars(base).get("__init__") for base in creator.__mro__] if isinstance(creator, type) else [creator]
     found: dict[str, inspect.Parameter] = {}
@@ -401,15 +406,16 @@ def keyword_parameters(creator: Any) -> dict[str, inspect.Parameter]:
 
 
 def need_of(env_id: str) -> Need | None:
-    """Returns what a registered world needs; None for nothing, or for a world of somebody else's."""
+    """Returns the requirements of a registered world; None if it has none, or is not a world of this package."""
     entry_point = gym.registry[env_id].entry_point
     return next((need for base_id, need in NEEDS.items() if WORLDS[base_id] == entry_point), None)
 
 
 def reason_missing(need: Need) -> str | None:
-    """Returns why a world with a need cannot run here and what to do, or None if it can.
+    """Returns why a world with a need cannot run here and the remedy, or None if it can.
 
-    Packages are looked for; an engine is started, for only that tells whether its libraries and drivers fit.
+    Packages are only searched for; an engine is started, since only that shows whether its libraries and
+    drivers fit.
     """
     if missing := packages_missing(need):
         return missing
@@ -424,7 +430,7 @@ def reason_missing(need: Need) -> str | None:
 
 
 def packages_missing(need: Need) -> str | None:
-    """Returns which packages of a need are missing and how to install them, or None; starts no engine."""
+    """Returns the missing packages of a need and the command that installs them, or None; starts no engine."""
     missing = [package for package in need.packages if importlib.util.find_spec(package) is None]
     if missing:
         besides = f" It also needs {need.besides}." if need.besides else ""

@@ -1,6 +1,7 @@
-"""Says how to install what is missing, and reports packages a command line needs in one line, not a traceback.
+"""Installation hints, and one-line messages instead of tracebacks about packages that a command line lacks.
 
-`import vlm_envs` runs this before it imports anything that could be missing, so only the standard library is used here.
+`import vlm_envs` runs this before it imports anything that could be missing, so only the standard library is
+used here.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 DISTRIBUTION = "vlm-envs"
 CHECKOUT = Path(__file__).resolve().parents[1]
-"""The checkout that this package is part of, or some other folder if it was installed from a wheel."""
+"""The checkout that contains this package, or another folder if it was installed from a wheel."""
 
 
 class Extra(NamedTuple):
@@ -23,7 +24,7 @@ class Extra(NamedTuple):
 
     Attributes:
         extra: Its name.
-        packages: What the program imports of it at its start, by import name.
+        packages: Packages that the program imports from it when it starts, by import name.
     """
 
     extra: str
@@ -38,7 +39,7 @@ EXTRAS = {
     "training": Extra("train", ("pydantic",)),
     "benchmarks": Extra("api,records", ("jinja2", "pydantic")),
 }
-"""Program to what it needs besides."""
+"""Program to the extra that it needs."""
 
 
 _OF_TRAINING = {"torch", "transformers", "safetensors", "tensorboard"}
@@ -50,7 +51,7 @@ def require_packages() -> None:
     Raises:
         SystemExit: With the line, and exit code 1.
     """
-    if sys.argv[:1] != ["-m"]:  # Python puts the program's path here once it is found, before it runs
+    if sys.argv[:1] != ["-m"]:  # Python puts the program's path here when it is found, before it runs
         return
     program = _located()
     needed = (*BASE, *(EXTRAS[program].packages if program in EXTRAS else ()))
@@ -63,19 +64,21 @@ def needs(program: str, *packages: str) -> str:
     extra = "train" if _OF_TRAINING & {*packages} else EXTRAS[program].extra if program in EXTRAS else ""
     names, python = ", ".join(packages).replace("PIL", "pillow"), sys.executable
     return (
-        f"python -m {program} needs {names}, which {python} does not have. Run: {python} -m {install_command(extra)}, "
-        "or run the Python of the environment that has it."
+        f"python -m {program} needs {names}, which {python} does not have. Run: {python} -m "
+        f"{install_command(extra)}, "
+        "or use the Python of an environment that has it."
     )
 
 
 def install_command(extras: str = "") -> str:
-    """Returns the `pip install` command for extras of this distribution; every hint about a missing package uses it.
+    """Returns the `pip install` command for extras of this distribution, used by every hint about a missing package.
 
-    No package index needs to have this distribution: in a checkout the command installs the checkout, named by its
-    folder unless that is the current one; otherwise it installs the extras' requirements.
+    This distribution need not be in a package index: in a checkout the command installs the checkout, named
+    by its folder unless that is the current one; otherwise it installs the extras' requirements.
 
     Args:
-        extras: Names separated by commas, such as `"api,records"`; empty for the requirements of every program.
+        extras: Names separated by commas, such as `"api,records"`; empty for the requirements of every
+            program.
     """
     project = CHECKOUT / "pyproject.toml"
     if project.is_file() and f'name = "{DISTRIBUTION}"' in project.read_text(encoding="utf-8"):
@@ -85,7 +88,7 @@ def install_command(extras: str = "") -> str:
 
 
 def requirements_of(extras: str = "") -> list[str]:
-    """Returns the requirements that the installed distribution states for extras, such as `"panda3d>=1.10.15"`.
+    """Returns the requirements that the installed distribution declares for extras, such as `"panda3d>=1.10.15"`.
 
     Args:
         extras: Names separated by commas; empty for the requirements without an extra.
@@ -116,7 +119,7 @@ def missing_package_message(error: ModuleNotFoundError, program: str) -> str:
     """Returns the line about the package that an import lacks.
 
     Raises:
-        ModuleNotFoundError: The error itself, if the package is there and lacks a module: that is a bug.
+        ModuleNotFoundError: The error itself, if the package exists but lacks a module, which is a bug.
     """
     package = (error.name or "").partition(".")[0]
     if not package or find_spec(package) is not None:
@@ -125,5 +128,5 @@ def missing_package_message(error: ModuleNotFoundError, program: str) -> str:
 
 
 def _located() -> str:
-    """Returns the program of which `python -m` has imported the package."""
+    """Returns the program whose package `python -m` has imported."""
     return next((program for program in ("agents", *EXTRAS) if program in sys.modules), "vlm_envs")

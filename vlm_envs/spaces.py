@@ -1,4 +1,4 @@
-"""Gymnasium spaces that arrays cannot hold: free text, and several pictures of any size."""
+"""Gymnasium spaces that arrays cannot represent: free text, and several images of any size."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from vlm_envs.validation import require_positive
 T = TypeVar("T")
 
 MAX_SIDE_PX = 4096
-"""Longest side of the one picture of an observation; the space alone takes four times its bytes."""
+"""Maximum side of the single image of an observation; the space alone takes four times its bytes."""
 
 MAX_GRID = 512
-"""Most rows or columns of a grid: with cells of 8 px, the smallest, no picture shows more."""
+"""Maximum number of rows or columns of a grid: with cells of 8 px, the smallest, no image can show more."""
 
 MAX_RESOLUTION = 2048
 """Largest `resolution` of the worlds that have one."""
@@ -29,18 +29,19 @@ _SAMPLE_ALPHABET = "abcdefghijklmnopqrstuvwxyzABCXYZ0123456789 ,.<>/_#{}[]()\"'\
 
 NO_ARRAYS = (
     "Observations with text, or several images, have no array form, so libraries that batch observations in arrays, "
-    "such as stable-baselines3, take only worlds made with gymnasium.make(..., action_mode='discrete'), which show one "
+    "such as stable-baselines3, accept only worlds made with gymnasium.make(..., action_mode='discrete'), which "
+    "show one "
     "image and number their actions; see 'Other libraries' in docs/reference.md."
 )
 NO_SHARED_MEMORY = (
     "Observations with text, or several images, have no form in shared memory: call gymnasium.make_vec(..., "
-    "vectorization_mode='async', vector_kwargs={'shared_memory': False}), or leave vectorization_mode out for the "
+    "vectorization_mode='async', vector_kwargs={'shared_memory': False}), or omit vectorization_mode to get the "
     "suite's own vector environment, with workers='process' for processes."
 )
 
 
 class _NoShape:
-    """Stands where array spaces have a shape; counting on one raises an error that says why there is none."""
+    """Placeholder for the shape of an array space; using it as a shape raises an error that explains its absence."""
 
     def __iter__(self) -> Iterator[int]:
         raise ConfigError(NO_ARRAYS)
@@ -56,7 +57,7 @@ class _NoShape:
 
 
 class _WithoutShape(spaces.Space[T]):
-    """A space whose elements no array holds. Spaces of one type and equal limits are equal."""
+    """A space whose elements have no array form. Spaces of the same type and limits are equal."""
 
     def __init__(self, dtype: type | None, seed: int | np.random.Generator | None, **limits: int) -> None:
         self.limits = {name: require_positive(name, limit) for name, limit in limits.items()}
@@ -64,12 +65,12 @@ class _WithoutShape(spaces.Space[T]):
 
     @property
     def shape(self) -> Any:
-        """Nothing; iterating over it raises `ConfigError`, which says what to do."""
+        """Placeholder without dimensions; iterating over it raises `ConfigError` with a remedy."""
         return _NoShape()
 
     @property
     def is_np_flattenable(self) -> bool:
-        """There is no array form."""
+        """False, since there is no array form."""
         return False
 
     def sample(self, mask: Any | None = None, probability: Any | None = None) -> T:
@@ -89,14 +90,14 @@ class _WithoutShape(spaces.Space[T]):
 
 
 class FreeText(_WithoutShape[str]):
-    """Any Unicode string, the empty one included, up to a maximum length.
+    """Any Unicode string, including the empty one, up to a maximum length.
 
-    Gymnasium's `Text` is alphanumeric and at least one character long by default, and its shared-memory buffers
-    corrupt what they hold. `FreeText` has no buffer form, so vector environments keep the values in tuples. Samples
-    have 0 to 32 characters, also tags and non-ASCII ones.
+    Gymnasium's `Text` is alphanumeric and at least one character long by default, and its shared-memory
+    buffers corrupt their contents. `FreeText` has no buffer form, so vector environments keep the values in
+    tuples. Samples have 0 to 32 characters, including tags and non-ASCII characters.
 
     Args:
-        max_length: Longest string contained, in characters.
+        max_length: Maximum length of a string, in characters.
         seed: Seed of `sample`.
 
     Raises:
@@ -118,11 +119,11 @@ class FreeText(_WithoutShape[str]):
 
 
 class Pictures(_WithoutShape[tuple[npt.NDArray[np.uint8], ...]]):
-    """Some pictures, uint8[H, W, 3] each, of any sizes up to a limit; none is allowed.
+    """Any number of images up to a limit, uint8[H, W, 3] each, of any sizes up to a limit.
 
     Args:
-        max_pictures: Most pictures.
-        max_side_px: Longest side of each, in pixels.
+        max_pictures: Maximum number of images.
+        max_side_px: Maximum side of each, in pixels.
         seed: Seed of `sample`.
 
     Raises:
@@ -142,7 +143,7 @@ class Pictures(_WithoutShape[tuple[npt.NDArray[np.uint8], ...]]):
         return tuple(self.np_random.integers(0, 256, size=(*size, 3), dtype=np.uint8) for size in sizes)
 
     def contains(self, x: Any) -> bool:
-        """Returns whether `x` is a tuple of pictures within the limits."""
+        """Returns whether `x` is a tuple of images within the limits."""
         return isinstance(x, tuple) and len(x) <= self.max_pictures and all(map(self._is_picture, x))
 
     def _is_picture(self, x: Any) -> bool:
@@ -152,16 +153,16 @@ class Pictures(_WithoutShape[tuple[npt.NDArray[np.uint8], ...]]):
         return 1 <= min(sides) <= max(sides) <= self.max_side_px
 
     def to_jsonable(self, sample_n: Iterable[tuple[npt.NDArray[np.uint8], ...]]) -> list[Any]:
-        """Returns the pictures as nested lists."""
+        """Returns the images as nested lists."""
         return [[picture.tolist() for picture in pictures] for pictures in sample_n]
 
     def from_jsonable(self, sample_n: list[Any]) -> list[tuple[npt.NDArray[np.uint8], ...]]:
-        """Returns the pictures that `to_jsonable` gave."""
+        """Returns the images from the output of `to_jsonable`."""
         return [tuple(np.asarray(picture, np.uint8) for picture in pictures) for pictures in sample_n]
 
 
 @create_shared_memory.register(FreeText)
 @create_shared_memory.register(Pictures)
 def _refuse_shared_memory(space: FreeText | Pictures, n: int = 1, ctx: Any = None) -> Any:
-    """Raises `ConfigError`, which says what to do; Gymnasium's own message does not say how."""
+    """Raises `ConfigError` with a remedy, which Gymnasium's own message lacks."""
     raise ConfigError(NO_SHARED_MEMORY)

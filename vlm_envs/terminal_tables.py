@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 _GAP = "  "
 _INDENT = "    "
 _MIN_NOTE = 40
-"""Columns that a note needs beside its row; with fewer it goes below."""
+"""Minimum number of columns for a note to the right of its row; with fewer it is placed below."""
 
 
 def terminal_width() -> float:
-    """Returns the columns of the terminal, or of the variable COLUMNS; infinite for a pipe or a file without it."""
+    """Returns the width of the terminal, or the value of COLUMNS; infinite for a pipe or a file without it."""
     if os.environ.get("COLUMNS", "").isdecimal() or (sys.stdout and sys.stdout.isatty()):
         return shutil.get_terminal_size().columns
     return math.inf
@@ -30,13 +30,13 @@ def table(
     notes: Sequence[str] = (),
     width: float | None = None,
 ) -> list[str]:
-    """Returns lines of aligned columns, of which the last is wrapped within the width.
+    """Returns lines of aligned columns, the last of which is wrapped within the width.
 
     Args:
-        rows: Cells, as many in each row.
-        headings: Of the columns; empty for none.
-        notes: A sentence for each row: beside it where there is room, else below it. Empty for none.
-        width: Columns that there are; None for those of the terminal.
+        rows: Cells, equally many in each row.
+        headings: Headings of the columns; empty for none.
+        notes: A sentence for each row, to the right of it if there is room, else below it. Empty for none.
+        width: Available columns; None for those of the terminal.
     """
     width = terminal_width() if width is None else width
     widths = [max(map(len, column)) for column in zip(*([headings] if headings else []), *rows, strict=True)]
@@ -57,8 +57,8 @@ def table(
 def text_table(rows: Sequence[Mapping[str, str]], *, width: float | None = None) -> str:
     """Returns rows under their columns' names, without empty columns.
 
-    If a row is wider than the terminal, a first column that repeats or is wide becomes headings above its rows, the
-    last columns are left out until the others fit, and a last line names them.
+    If a row is wider than the terminal, a first column that repeats or is wide becomes headings above its
+    rows, the last columns are omitted until the others fit, and a last line names them.
 
     Args:
         rows: Texts by column, the most important columns first.
@@ -92,19 +92,19 @@ def text_table(rows: Sequence[Mapping[str, str]], *, width: float | None = None)
 
 
 def wrapped(text: str, width: float | None = None, *, indent: str = "") -> list[str]:
-    """Returns lines of a text, of which those after the first are indented.
+    """Returns lines of a text, with all but the first indented.
 
     Args:
         text: The text.
-        width: Columns that there are; None for those of the terminal.
-        indent: What later lines begin with.
+        width: Available columns; None for those of the terminal.
+        indent: Prefix of later lines.
     """
     width = terminal_width() if width is None else width
     return _wrapped(text, width, "", indent) or [""]
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int], width: float) -> list[str]:
-    """Returns the lines of a row, of which all but the first continue its last cell."""
+    """Returns the lines of a row; all but the first continue its last cell."""
     *cells, last = row
     start = "".join(cell.ljust(column) + _GAP for cell, column in zip(cells, widths, strict=False))
     left = " " * len(start)
@@ -112,7 +112,7 @@ def _aligned(row: Sequence[str], widths: Sequence[int], width: float) -> list[st
 
 
 def _wrapped(text: str, width: float, start: str, later: str | None = None) -> list[str]:
-    """Returns lines of a text that begins with `start`; later lines begin with `later`, or with `start` as well."""
+    """Returns lines of a text that begins with `start`; later lines begin with `later`, or also with `start`."""
     later = start if later is None else later
     if len(start) + len(text) <= width:
         return [start + text] if text else []

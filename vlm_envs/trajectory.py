@@ -1,7 +1,7 @@
-"""The one type of data that flows through the whole project: a trajectory of turns.
+"""The data type that the whole project exchanges: a trajectory of turns.
 
-Made by the rollout loop (`agents`), scored by `judges`, batched by `training`, shown by reports. Token ids are the
-sampled ones and are never re-made from text. Nothing here needs torch.
+Trajectories are created by the rollout loop (`agents`), scored by `judges`, batched by `training`, and shown
+by reports. Token ids are the sampled ones and are never recomputed from text. Nothing here needs torch.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from vlm_envs.errors import ConfigError
 
 
 class Observation(TypedDict, total=False):
-    """What an agent is shown in one turn.
+    """Observation of an agent in one turn.
 
     Attributes:
-        text: Instructions, feedback and, in modes other than `"image"`, the state in words. Always there.
-        image: uint8[H, W, 3]. There unless the world's `obs_mode` is `"text"`.
-        images: Several pictures (pages, crops), in reading order, for worlds that show more than one.
-        system: The instructions, as the system message before everything else; empty after the first turn. There in
-            worlds made with `system_prompt=True`.
+        text: Instructions, feedback, and, in modes other than `"image"`, the state in words. Always present.
+        image: uint8[H, W, 3]. Present unless the world's `obs_mode` is `"text"`.
+        images: Several images (pages, crops), in reading order, for worlds that show more than one.
+        system: The instructions, as the system message before everything else; empty after the first turn.
+            Present in worlds made with `system_prompt=True`.
     """
 
     text: str
@@ -34,12 +34,12 @@ class Observation(TypedDict, total=False):
 
 
 def require_image(image: Any) -> npt.NDArray[np.uint8]:
-    """Returns an image if it is uint8[height, width, 3] with pixels.
+    """Returns an image if it is uint8[height, width, 3] and not empty.
 
-    Worlds call it on what their view draws, and everything that looks at an image of an observation does too.
+    Worlds check the output of their view with it, and so does all code that reads an image of an observation.
 
     Raises:
-        ConfigError: If it is anything else; the message says how to convert it.
+        ConfigError: If it is anything else; the message explains how to convert it.
     """
     came = type(image).__name__
     if isinstance(image, np.ndarray):
@@ -54,20 +54,20 @@ def require_image(image: Any) -> npt.NDArray[np.uint8]:
 
 
 def observation_images(observation: Observation) -> tuple[npt.NDArray[np.uint8], ...]:
-    """Returns the images an observation shows, in order; raises `ConfigError` if one is no uint8[height, width, 3]."""
+    """Returns the images in an observation, in order; raises `ConfigError` if one is not uint8[height, width, 3]."""
     images = (observation["image"],) if "image" in observation else observation.get("images", ())
     return tuple(map(require_image, images))
 
 
 def observation_words(observation: Observation) -> str:
-    """Returns all that an observation says, for readers to whom a system message is text like any other."""
+    """Returns all text of an observation, for readers that treat a system message like other text."""
     return "\n".join(filter(None, (observation.get("system", ""), observation.get("text", ""))))
 
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float32]
 SUCCESSFUL_CALLS = "successful_calls"
-"""The metric of worlds with tools that counts the calls that succeeded, zooms included."""
+"""The metric of worlds with tools that counts successful calls, including zooms."""
 
 StopReason = Literal["stop", "length", "content_filter", "tool_call", "context", "error"]
 
@@ -106,36 +106,41 @@ def world_terms(values: Mapping[str, float]) -> tuple[PaidTerm, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """One turn: what was shown, what was said, what the world answered.
+    """One turn: observation, response, and result.
 
     Attributes:
-        observation: What the agent saw.
+        observation: Observation of the agent.
         prompt_ids: int64[P], tokens appended before the response (the observation, rendered once).
-        response_ids: int64[R], sampled tokens, the end-of-turn token included when it was sampled.
-        sampler_logprobs: float32[R], log-probability of each response token under the distribution it was drawn
-            from (temperature, top-p and suppressed tokens applied).
+        response_ids: int64[R], sampled tokens, including the end-of-turn token if it was sampled.
+        sampler_logprobs: float32[R], log-probability of each response token under the distribution it was
+            drawn from (with temperature, top-p, and suppressed tokens applied).
         response_text: The response, decoded without special tokens.
-        stop_reason: `"stop"` at the end-of-turn token, `"length"` at the token limit, `"content_filter"` if the
-            model or its provider refused, `"tool_call"` if the model called a tool that was not offered and wrote no
-            text, `"context"` if the request exceeded a limit of the model (its context, or the number or size of its
-            images; the text is empty and the episode ends), `"error"` if there is no response (the API was
-            unavailable).
+        stop_reason: `"stop"` at the end-of-turn token, `"length"` at the token limit, `"content_filter"` if
+            the model or its provider refused, `"tool_call"` if the model called a tool that was not offered
+            and wrote no text, `"context"` if the request exceeded a limit of the model (its context, or the
+            number or size of its images; the text is empty and the episode ends), `"error"` if there is no
+            response (the API was unavailable).
         reward: The world's raw reward; never changed afterwards.
-        reward_terms: Its named parts, all of the world; they sum to `reward`.
-        terminated: Whether the world ended.
-        truncated: Whether the budget (turns, steps) ended.
+        reward_terms: Its named terms, all of the world; they sum to `reward`.
+        terminated: Whether the world terminated the episode.
+        truncated: Whether the budget (turns, steps) was exhausted.
         info: The world's `info` after the step.
-        state: The world's typed state the agent saw.
-        state_text: The same in words, in the world's representation; None where the world did not say it.
-        seen_sections: What the response's sections would tell of it, were it seen perfectly; empty where none tells it.
-        optimal_actions_left: Length of an optimal plan from that state; None if there is none or nobody knows.
-        thoughts: Reasoning that is no part of the response, as far as a provider shows it.
-        usage: What the response took: `seconds`, `prompt_tokens`, `completion_tokens`, `usd` and more, where known.
-        model: Exact name of the model that answered, such as a dated version, where a provider tells it.
-        stop_detail: What the provider said where a limit of the model ended the response; empty otherwise.
-        summary: The summary of earlier turns that the model wrote before this one; empty without such a history.
-        request: The first request of an episode as it was sent, with images by their hashes; empty for other turns.
-        raw: The provider's reply as it came, shortened; empty for agents without a provider.
+        state: The world's typed state that the agent saw.
+        state_text: The same in words, in the world's representation; None if the world did not provide it.
+        seen_sections: Text of the response's sections under perfect perception; empty if no section describes
+            the state.
+        optimal_actions_left: Length of an optimal plan from that state; None if there is none or it is
+            unknown.
+        thoughts: Reasoning that is not part of the response, as far as a provider shows it.
+        usage: Cost of the response: `seconds`, `prompt_tokens`, `completion_tokens`, `usd`, and more, if
+            known.
+        model: Exact name of the model that answered, such as a dated version, if a provider reports it.
+        stop_detail: The provider's explanation if a limit of the model ended the response; empty otherwise.
+        summary: The summary of earlier turns that the model wrote before this one; empty without such a
+            history.
+        request: The first request of an episode as it was sent, with images by their hashes; empty for other
+            turns.
+        raw: The provider's reply as received, shortened; empty for agents without a provider.
     """
 
     observation: Observation
@@ -168,13 +173,14 @@ class Trajectory:
 
     Attributes:
         env_id: Registered id of the world.
-        seed: Seed it was reset with.
+        seed: Seed of the reset.
         turns: The turns in order, at least one.
-        final_observation: What the world showed after the last step.
+        final_observation: Observation after the last step.
         start_state_hash: Hash of the start state; equal for siblings.
-        policy_version: Optimiser step count of the policy that acted; -1 for agents that do not learn.
-        world: What its mix of worlds calls it, where one id may occur with several settings; the env id by default.
-        level: Text of the level it was reset to; empty where the seed drew it.
+        policy_version: Number of optimizer steps of the policy that acted; -1 for agents that do not learn.
+        world: Name of the world in its mix, in which one id may occur with several settings; the env id by
+            default.
+        level: Text of the level it was reset to; empty if the seed determined it.
     """
 
     env_id: str
@@ -203,13 +209,13 @@ class Trajectory:
 
 @dataclass(frozen=True, kw_only=True)
 class TrajectoryGroup:
-    """The G siblings that share one reset seed and so one start state.
+    """The G siblings that share a reset seed and therefore a start state.
 
     Attributes:
         trajectories: The siblings.
 
     Raises:
-        AssertionError: If they do not share world, seed and start state (our own invariant).
+        AssertionError: If they do not share world, seed, and start state (an internal invariant).
     """
 
     trajectories: tuple[Trajectory, ...]
@@ -220,13 +226,13 @@ class TrajectoryGroup:
 
 
 def failure_of(trajectory: Trajectory) -> str:
-    """Returns the error of the worker or the agent that ended an episode; empty if it ended by itself."""
+    """Returns the error of the worker or the agent that ended an episode; empty if it ended normally."""
     reasons = (turn.info.get("worker_error") or turn.info.get("agent_error") for turn in trajectory.turns)
     return next((str(reason) for reason in reasons if reason), "")
 
 
 def is_lost(trajectory: Trajectory | None) -> bool:
-    """Returns whether an episode failed, at its reset (None) or later, so that it says nothing about the agent."""
+    """Returns whether an episode failed, at its reset (None) or later, and so carries no information on the agent."""
     return trajectory is None or bool(failure_of(trajectory))
 
 

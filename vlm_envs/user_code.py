@@ -1,4 +1,4 @@
-"""Modules and objects that users name: importing them, and errors in them as one line with file and line number."""
+"""Imports modules and objects that users name, and reports errors in them in one line with file and line number."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def import_named(module: str, *, option: str, instead: str, shown: str = "") -> 
 
     Args:
         module: Its name, as in an import statement.
-        option: What named it, and as what, for messages.
-        instead: What to do where there is no such module.
-        shown: The module's name in messages, if that is another one.
+        option: The option that named it, with its value, for messages.
+        instead: Remedy if the module does not exist.
+        shown: The module's name in messages, if different.
 
     Raises:
-        ConfigError: If it cannot be imported: with file and line where the user's own code failed. If it is a folder
-            without code.
+        ConfigError: If it cannot be imported, with file and line if the user's own code failed, or if it is a
+            folder without code.
     """
     try:
         imported = importlib.import_module(module)
@@ -37,21 +37,22 @@ def import_named(module: str, *, option: str, instead: str, shown: str = "") -> 
         raise ConfigError(f"{option}: cannot import {shown or module!r}: {fault or f'{error}. {instead}'}") from error
     if getattr(imported, "__file__", None) is None and hasattr(imported, "__path__"):  # without `__init__.py`
         folder = next(iter(imported.__path__))
-        raise ConfigError(f"{option}: {module!r} is a folder here, not a module; change into {folder} first.")
+        raise ConfigError(f"{option}: {module!r} is a folder here, not a module; change to {folder} first.")
     return imported
 
 
 def fault_in_module(error: BaseException) -> str | None:
-    """Returns where a user's own code failed, and how: `worlds/mine.py, line 3: KeyError: 'HOME'`.
+    """Returns where and how a user's own code failed: `worlds/mine.py, line 3: KeyError: 'HOME'`.
 
-    Call it where the error is caught, in the function that imported the module or called what is in it.
+    Call it where the error is caught, in the function that imported the module or called its code.
 
     Args:
-        error: What was raised.
+        error: The exception that was raised.
 
     Returns:
-        The last line within the folder of the code that was called, wherever that is installed: what a library does
-        below it says less to its author. None if none of that code was reached, as where there is no such module.
+        The last line within the folder of the code that was called, wherever it is installed, since lines in
+        libraries below it are less useful to its author. None if none of that code was reached, for example
+        if the module does not exist.
     """
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_file():
         return f"{_shown(error.filename)}, line {error.lineno}: {type(error).__name__}: {error.msg}"
@@ -63,15 +64,15 @@ def fault_in_module(error: BaseException) -> str | None:
 def fault_in_world(error: BaseException) -> str | None:
     """Returns the last line of a user's own code, as `fault_in_module` does; None if none was reached.
 
-    That is code outside this checkout's packages, Python's library, and installed packages.
+    User code is all code outside this checkout's packages, Python's library, and installed packages.
 
     Args:
-        error: What was raised while this package played a world that somebody else wrote.
+        error: The exception that was raised while this package ran a user's world.
     """
     ours = tuple(str(CHECKOUT / name) + os.sep for name in ("vlm_envs", "agents", "judges", "training", "benchmarks"))
     ours += tuple(map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
-    # Frames of compiled packages name source files that are not there
+    # Frames of compiled packages name source files that do not exist
     return _described(error, [frame for frame in frames if Path(frame.filename).is_file()])
 
 
@@ -87,7 +88,7 @@ def _described(error: BaseException, frames: Sequence[traceback.FrameSummary]) -
 
 
 def _shown(filename: str) -> str:
-    """Returns a path from the current folder if it is within it."""
+    """Returns a path relative to the current folder if it is within it."""
     path = Path(filename)
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
@@ -99,18 +100,19 @@ def resolved(
     known: Mapping[str, object] = MappingProxyType({}),
     settings: Mapping[str, object] = MappingProxyType({}),
 ) -> Any:
-    """Returns the object that an argument is or names, or that the factory makes which it names.
+    """Returns an object that is given directly, by name, or by a factory that creates it.
 
     Args:
         what: The argument's name, for messages.
         value: The object; a name of `known`; or `"module:factory"`, a callable.
-        *attributes: What the object must have.
+        *attributes: Attributes that the object must have.
         known: Objects that have a name.
-        settings: Arguments of the factory by name; with those of a known object's type one like it is made.
+        settings: Arguments of the factory by name; for a known object, a new one of its type is created with
+            them.
 
     Raises:
-        ConfigError: If it has not, or there is no such name, module or callable, or it takes no such settings. What a
-            factory raises is raised as it is.
+        ConfigError: If an attribute is missing; the name, module, or callable does not exist; or the settings
+            do not fit. Exceptions of a factory pass through.
     """
     if isinstance(value, str) and value in known:
         return _called(what, type(known[value]), settings) if settings else known[value]
@@ -121,8 +123,9 @@ def resolved(
         )
     if settings and not isinstance(value, str):
         raise ConfigError(
-            f"{what}_kwargs={dict(settings)!r} would do nothing: {what} is an object already. Omit them, or name a "
-            "'module:factory' that takes them."
+            f"{what}_kwargs={dict(settings)!r} would have no effect: {what} is already an object. Omit them, or "
+            "name a "
+            "'module:factory' that accepts them."
         )
     made = _made_by(what, value, settings) if isinstance(value, str) else value
     if not all(hasattr(made, name) for name in attributes):
@@ -133,7 +136,7 @@ def resolved(
 
 
 def _made_by(what: str, name: str, settings: Mapping[str, object]) -> object:
-    """Returns what the factory `"module:factory"` makes."""
+    """Returns the object created by the factory `"module:factory"`."""
     module_name, _, factory_name = name.partition(":")
     if not (module_name and factory_name):
         raise ConfigError(f"{what} must be 'module:factory'; got {name!r}.")
@@ -143,17 +146,17 @@ def _made_by(what: str, name: str, settings: Mapping[str, object]) -> object:
         known = did_you_mean(factory_name, vars(module))
         raise ConfigError(f"{what}={name!r}: {module_name} has no {factory_name!r}.{known}")
     if not callable(factory):
-        raise ConfigError(f"{what}={name!r} is {factory!r}, which cannot be called; name a function that returns one.")
+        raise ConfigError(f"{what}={name!r} is {factory!r}, which is not callable; name a function that returns one.")
     return _called(what, factory, settings)
 
 
 def _called(what: str, factory: Callable[..., object], settings: Mapping[str, object]) -> object:
-    """Returns what a factory makes of settings, after asking whether it takes them: its own errors are its own."""
+    """Returns the result of a factory, after checking its signature, so that errors raised in it pass through."""
     try:
         inspect.signature(factory).bind(**settings)
     except TypeError as error:
         named = f"{what}_kwargs={dict(settings)!r}"
-        raise ConfigError(f"{named}: {error}. It takes {inspect.signature(factory)}.") from None
-    except ValueError:  # a callable that does not tell what it takes
+        raise ConfigError(f"{named}: {error}. Its signature is {inspect.signature(factory)}.") from None
+    except ValueError:  # a callable without an inspectable signature
         pass
     return factory(**settings)

@@ -1,8 +1,9 @@
 """Validation of arguments and of the numbers in a configuration, with suggestions for misspelled names.
 
-A configuration does not know where it stands: `max_new_tokens` of `SamplingConfig` in Python is
-`--sampling.max-new-tokens` on the trainer's command line, and `max_attempts` of `EndpointConfig` is `--max-attempts` on
-the judges'. A command line therefore builds its configuration within `fields_named`, and messages name the options.
+The name of a field depends on how it is set: `max_new_tokens` of `SamplingConfig` in Python is
+`--sampling.max-new-tokens` on the trainer's command line, and `max_attempts` of `EndpointConfig` is
+`--max-attempts` on the judges'. A command line therefore builds its configuration within `fields_named`, so
+that messages name the options.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from vlm_envs.errors import ConfigError
 
 _SHARED = re.compile(r"^--(?:.*\.)?|^.*/|-v\d+$")
 _LEAST_RATIO = 0.65
-"""Of 'amr' and 'arm' it is 0.67, of 'Nope' and 'Hopper' 0.6."""
+"""The ratio is 0.67 for 'amr' and 'arm', but 0.6 for 'Nope' and 'Hopper'."""
 
 
 def did_you_mean(name: str, known: Iterable[str], *, prefix: str = "") -> str:
-    """Returns ``" Did you mean 'x'?"`` for the closest known name behind a prefix, to be appended; or nothing.
+    """Returns ``" Did you mean 'x'?"`` for the closest known name after a prefix, to be appended; may be empty.
 
-    Names must also be alike without what many of them share: dashes, groups of options, namespaces, and versions.
+    Names must also be similar without the parts that many share: dashes, groups of options, namespaces, and
+    versions.
     """
     own = difflib.SequenceMatcher(b=_SHARED.sub("", name))
     alike = []
@@ -44,7 +46,7 @@ def require(condition: bool, message: str) -> None:
 
 
 def require_choice(what: str, value: object, choices: Iterable[str]) -> str:
-    """Returns `value` if it is one of `choices`, else raises `ConfigError`, which says `what` it is of."""
+    """Returns `value` if it is one of `choices`, else raises `ConfigError`; `what` names the argument."""
     allowed = list(choices)
     if isinstance(value, str) and value in allowed:
         return value
@@ -53,7 +55,7 @@ def require_choice(what: str, value: object, choices: Iterable[str]) -> str:
 
 
 def require_positive(what: str, value: object, *, minimum: int = 1, maximum: int | None = None) -> int:
-    """Returns `value` if it is an integer of at least `minimum`, and at most `maximum` if there is one, else raises."""
+    """Returns `value` if it is an integer of at least `minimum`, and at most `maximum` if given, else raises."""
     is_in_range = isinstance(value, int) and minimum <= value <= (value if maximum is None else maximum)
     if isinstance(value, bool) or not isinstance(value, int) or not is_in_range:
         allowed = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
@@ -62,7 +64,7 @@ def require_positive(what: str, value: object, *, minimum: int = 1, maximum: int
 
 
 def require_flag(what: str, value: object) -> bool:
-    """Returns `value` if it is True or False, else raises `ConfigError`: `"no"` would count as true."""
+    """Returns `value` if it is True or False, else raises `ConfigError`, since `"no"` would count as true."""
     if not isinstance(value, bool):
         raise ConfigError(f"{what} must be True or False; got {value!r}.")
     return value
@@ -76,16 +78,16 @@ def require_finite(what: str, value: object) -> float:
 
 
 def require_range(what: str, value: object) -> tuple[int, int]:
-    """Returns the least and the largest of a range that is given as both, or as one integer for both, else raises."""
+    """Returns both ends of a range, given as a pair or as one integer for both, else raises."""
     pair = list(value) if isinstance(value, list | tuple) else [value, value]
     whole = [int(number) for number in pair if not isinstance(number, bool) and isinstance(number, Integral)]
     if len(pair) != 2 or len(whole) != 2:
-        raise ConfigError(f"{what} must be a whole number, or the least and the largest one; got {value!r}.")
+        raise ConfigError(f"{what} must be an integer, or the smallest and the largest one; got {value!r}.")
     return whole[0], whole[1]
 
 
 def as_names(value: Iterable[str]) -> tuple[str, ...]:
-    """Returns names that an argument lists; one alone may stand without its list."""
+    """Returns names that an argument lists; a single name may be given without a list."""
     return (value,) if isinstance(value, str) else tuple(value)
 
 
@@ -94,10 +96,11 @@ _OPTIONS: ContextVar[Mapping[type, Mapping[str, str]]] = ContextVar("_OPTIONS")
 
 @contextmanager
 def fields_named(options: Mapping[type, Mapping[str, str]]) -> Iterator[None]:
-    """Within the block, messages about a configuration's fields name these options in place of the fields.
+    """Makes messages about a configuration's fields name these options instead of the fields, within the block.
 
     Args:
-        options: For a configuration's type the option of each field: `{SamplingConfig: {"top_p": "--sampling.top-p"}}`.
+        options: The option of each field by configuration type: `{SamplingConfig: {"top_p":
+            "--sampling.top-p"}}`.
     """
     token = _OPTIONS.set({**_OPTIONS.get({}), **options})
     try:
@@ -107,40 +110,40 @@ def fields_named(options: Mapping[type, Mapping[str, str]]) -> Iterator[None]:
 
 
 def field_name(config: object, field: str) -> str:
-    """Returns what the user calls a field: the option it was given by, or its own name."""
+    """Returns the user's name of a field: the option that sets it, or its own name."""
     return _OPTIONS.get({}).get(type(config), {}).get(field, field)
 
 
 def require_at_least(config: object, minimum: float, *fields: str) -> None:
-    """Raises unless each field is a finite number of at least `minimum`; None, where a field may be that, passes.
+    """Raises unless each field is a finite number of at least `minimum`; None passes.
 
     Args:
-        config: What the fields belong to.
+        config: Object that has the fields.
         minimum: Smallest allowed value.
         fields: Their names.
 
     Raises:
-        ConfigError: With the name, the range and the value.
+        ConfigError: With the name, the range, and the value.
     """
     _require(config, fields, f"at least {minimum}", lambda value: minimum <= value < math.inf)
 
 
 def require_above(config: object, bound: float, *fields: str) -> None:
-    """Raises unless each field is a finite number above `bound`; otherwise as `require_at_least`."""
+    """Raises unless each field is a finite number above `bound`; otherwise like `require_at_least`."""
     _require(config, fields, f"above {bound}", lambda value: bound < value < math.inf)
 
 
 def require_between(
     config: object, low: float, high: float, *fields: str, includes: tuple[bool, bool] = (True, True)
 ) -> None:
-    """Raises unless each field is a number between two others; otherwise as `require_at_least`.
+    """Raises unless each field is a number between two others; otherwise like `require_at_least`.
 
     Args:
-        config: What the fields belong to.
+        config: Object that has the fields.
         low: Lower end of the range.
         high: Upper end of the range.
         fields: Their names.
-        includes: Whether each end is in the range itself.
+        includes: Whether each end belongs to the range.
     """
     from_low, to_high = includes
     _require(

@@ -1,8 +1,8 @@
-"""The base of every world: three small parts, composed by one class that owns everything shared.
+"""The base class of all worlds: three small parts, composed by one class that provides everything shared.
 
-A world's author writes *dynamics* (states and how they change), a *view* (state to picture and to words)
-and a *task* (what to achieve, how actions are written, what is rewarded). `World` owns prompts, response
-formats, parsing, the format reward, limits, truncation, splits and `info`.
+A world's author writes *dynamics* (states and transitions), a *view* (state to image and to words), and a
+*task* (goal, syntax of actions, rewards). `World` provides prompts, response formats, parsing, the format
+reward, limits, truncation, splits, and `info`.
 """
 
 from __future__ import annotations
@@ -35,55 +35,56 @@ from vlm_envs.trajectory import Observation, require_image
 from vlm_envs.validation import require, require_choice, require_finite, require_flag, require_positive
 
 SEEN = "observation"
-"""The section in which a model writes what it sees, in strategies that have one for it."""
+"""The section in which a model describes what it sees, in strategies that have one."""
 
 OPTIMAL_ACTIONS_LEFT = "optimal_actions_left"
-"""The key of `info` that episodes reset with the option `"optimal_actions"` have, as far as it is known."""
+"""The key of `info` for episodes reset with the option `"optimal_actions"`, if the number is known."""
 
 RESET_OPTIONS = ("level", "optimal_actions")
 
 OBS_MODES = ("image", "text", "image+text", "image+description")
 
 DESCRIBED = "A true description of what is shown:"
-"""Goes before the description in the mode "image+description"."""
+"""Precedes the description in the mode "image+description"."""
 
 
 def _chosen(what: str, value: str | None, choices: Iterable[str], usual: str) -> str:
-    """Returns what was asked for, or the usual choice of those there are: nobody is told of a value they never set."""
+    """Returns the given value, or the usual default if available; errors never mention a value that was not set."""
     known = list(choices)
     return require_choice(what, (usual if usual in known else known[0]) if value is None else value, known)
 
 
 class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=WorldType):
-    """A Gymnasium environment whose observations are pictures and whose actions are whole model responses.
+    """A Gymnasium environment whose observations are images and text, and whose actions are whole model responses.
 
     Args:
-        dynamics: States and how they change.
-        view: State to picture and words.
-        task: Goal, action grammar and rewards.
-        prompt_format: Reasoning strategy, a key of the task's `formats`; None for `"grounding_worldmodeling"` or, where
-            the task has no such strategy, its first.
-        representation: How the state is written in words; None for `"natural_language"` or, likewise, the task's first.
-        obs_mode: `"image"`, `"text"`, `"image+text"` or `"image+description"`; text modes put the true state into the
-            observation, in words of `representation`, and the last one tells all that the picture shows, and that it
-            is true.
-        split: Levels of `"train"`, `"val"` or `"test"`.
+        dynamics: States and transitions.
+        view: State to image and words.
+        task: Goal, action grammar, and rewards.
+        prompt_format: Reasoning strategy, a key of the task's `formats`; None for `"grounding_worldmodeling"`
+            or, if the task has no such strategy, its first.
+        representation: How the state is written in words; None for `"natural_language"` or, if the task lacks
+            it, its first representation.
+        obs_mode: `"image"`, `"text"`, `"image+text"`, or `"image+description"`. `"text"` and `"image+text"`
+            add the true state to the observation, in words of `representation`; `"image+description"` adds a
+            description of everything visible in the image, with a note that it is true.
+        split: Levels of `"train"`, `"val"`, or `"test"`.
         max_turns: Turns before the episode is truncated.
         max_actions_per_turn: Actions carried out per turn.
-        max_steps: Actions before the episode is truncated; None for no limit besides the turns.
-        format_reward: Paid each turn whose response is in the format.
+        max_steps: Actions before the episode is truncated; None for no limit other than the turns.
+        format_reward: Reward for each turn whose response is in the format.
         prompt_example: Whether the first prompt shows how the state is written (pretrained models need it).
-        system_prompt: Whether the instructions are a system message, `system` of the first observation, whose text then
-            has only what is of the level and of this turn; `system` is empty from the second turn on.
-        format_reminder: Whether every observation ends in how to respond, as VAGEN's do (Appendix B), except where the
-            episode is over.
-        reading: How actions are read. `"strict"` executes only actions of responses in the format; `"lenient"` also
-            executes those of the last complete `<answer>` in any other response. The format reward, `format_correct`,
-            and `parse_error` do not depend on it. See `vlm_envs.responses.parsing`.
-        render_mode: None, `"rgb_array"` or `"ansi"`.
+        system_prompt: Whether the instructions are a system message, `system` of the first observation, whose
+            text is then limited to the level and the current turn; `system` is empty from the second turn on.
+        format_reminder: Whether every observation ends with instructions on how to respond, as VAGEN's do
+            (Appendix B), except at the end of the episode.
+        reading: How actions are read. `"strict"` executes only actions of responses in the format;
+            `"lenient"` also executes those of the last complete `<answer>` in any other response. The format
+            reward, `format_correct`, and `parse_error` do not depend on it. See `vlm_envs.responses.parsing`.
+        render_mode: None, `"rgb_array"`, or `"ansi"`.
 
     Raises:
-        ConfigError: If an argument is not usable.
+        ConfigError: If an argument is not valid.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array", "ansi"], "render_fps": 4}  # noqa: RUF012
@@ -113,7 +114,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
         lacking = [name for name in Task.__annotations__ if not hasattr(task, name)]
         require(
             not lacking,
-            f"{type(task).__module__}.{type(task).__name__} lacks {', '.join(lacking)}, which every task has. "
+            f"{type(task).__module__}.{type(task).__name__} lacks {', '.join(lacking)}, which every task needs. "
             "vlm_envs.parts.Task describes them; docs/own-world.md shows an example.",
         )
         self.dynamics, self.view, self.task = dynamics, view, task
@@ -149,10 +150,11 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
         self._drawn_levels: tuple[StateT, ...] = ()
 
     def set_picture_shape(self, image_shape: tuple[int, int, int] | None) -> None:
-        """Sets `observation_space`; a world's constructor calls this once it knows how large its pictures are.
+        """Sets `observation_space`; a world's constructor calls this when it knows the size of its images.
 
         Args:
-            image_shape: (height, width, 3) of the one picture of every observation; None for several of any size.
+            image_shape: (height, width, 3) of the single image of every observation; None for several of any
+                size.
 
         Raises:
             ConfigError: If a side is longer than `MAX_SIDE_PX`.
@@ -160,7 +162,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
         if image_shape is not None and self.obs_mode != "text" and max(image_shape) > MAX_SIDE_PX:
             raise ConfigError(
                 f"Images of {self.task.name} would have {image_shape[0]} x {image_shape[1]} pixels; at most "
-                f"{MAX_SIDE_PX} a side. Ask for a smaller world or smaller images."
+                f"{MAX_SIDE_PX} per side are allowed. Use a smaller world or smaller images."
             )
         parts: dict[str, spaces.Space[Any]] = {"text": FreeText()}
         if self.system_prompt:
@@ -172,7 +174,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
 
     @property
     def observation_space(self) -> spaces.Space[Observation]:
-        """The space of observations, which `set_picture_shape` sets.
+        """The space of observations, set by `set_picture_shape`.
 
         Raises:
             ConfigError: If the constructor has not called it.
@@ -194,12 +196,12 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
 
     @property
     def shows_several(self) -> bool:
-        """Whether observations hold `images` in place of one `image`."""
+        """Whether observations contain `images` instead of one `image`."""
         return "images" in cast("spaces.Dict", self.observation_space).spaces
 
     @property
     def num_levels(self) -> int | None:
-        """How many levels the split has where they are listed (val and test of a data set); None where drawn."""
+        """Number of levels in the split if they are listed (val and test of a dataset); None if they are generated."""
         return self.dynamics.num_levels(self.split)
 
     @property
@@ -220,15 +222,15 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
 
     @property
     def true_description(self) -> str:
-        """What a perfect eye sees in the picture, whatever the `representation`; empty where nobody wrote it down."""
+        """Description of exactly what is visible in the image, for any `representation`; empty if there is none."""
         exact = "structured" if "structured" in self.task.representations else self.representation
         return self.view.true_description(self.state, exact)
 
     @property
     def seen_sections(self) -> dict[str, str]:
-        """The true text of each section in which a response tells what it sees; empty where the format has none.
+        """The true text of each section in which a response describes what it sees; empty if the format has none.
 
-        It is the section `observation`, or what the task's `seen_sections` makes of another.
+        This is the section `observation`, or another one for which the task's `seen_sections` returns a text.
         """
         return self._seen_sections(self.view.describe(self.state, self.representation))
 
@@ -237,21 +239,22 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
     ) -> tuple[Observation, dict[str, Any]]:
         """Starts an episode.
 
-        Where the split's levels are listed (`num_levels` is a number), seed i of the split gives level i; beyond the
-        last they start over. Without a seed the level after the last one's comes, at first the first.
+        If the split's levels are listed (`num_levels` is a number), seed i of the split selects level i;
+        after the last one they start over. Without a seed, levels follow in order, starting with the first.
 
         Args:
             seed: Seed of the world's only random generator.
-            options: `"level"`, the text of a level to load instead of generating one; `"optimal_actions"`, True to add
-                `optimal_actions_left()` to every `info` of this episode where it is known, as recordings do.
+            options: `"level"`, the text of a level to load instead of generating one; `"optimal_actions"`,
+                True to add `optimal_actions_left()` to every `info` of this episode if it is known, as
+                recordings do.
 
         Returns:
-            The first observation, instructions included, and `info`.
+            The first observation, including instructions, and `info`.
 
         Raises:
             ConfigError: If `options` has an unknown key.
             LevelError: If the level cannot be read or solved.
-            GenerationError: If no level of the asked-for kind was found.
+            GenerationError: If no level of the requested kind was found.
         """
         super().reset(seed=seed)
         options = options or {}
@@ -270,22 +273,22 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
         return observation, self._info(ParsedResponse(), state_text, reward_terms={}, carried_out=(), effective=False)
 
     def draw_levels(self, num_levels: int) -> None:
-        """Draws levels of the split beforehand, equal ones in worlds of equal settings; resets choose among them.
+        """Draws levels of the split in advance, the same ones for the same settings; resets choose among them.
 
         Raises:
             ConfigError: If `num_levels` is not a positive integer.
-            GenerationError: If no level of the asked-for kind was found.
+            GenerationError: If no level of the requested kind was found.
         """
         rng = np.random.default_rng(0)
         count = require_positive("num_levels", num_levels)
         self._drawn_levels = tuple(self.dynamics.generate(rng, self.split) for _ in range(count))
 
     def _next_level(self, seed: int | None) -> StateT:
-        """Returns the level of a seed: the listed one of its place in the split, or one drawn by chance."""
+        """Returns the level of a seed: the listed one at its index in the split, or a randomly generated one."""
         if self._drawn_levels:
             return self._drawn_levels[self.np_random.integers(len(self._drawn_levels))]
         count = self.num_levels
-        if not count:  # Of none `generate` says why.
+        if not count:  # If there are none, `generate` raises an error with the reason.
             return self.dynamics.generate(self.np_random, self.split)
         self._level_index = self._level_index + 1 if seed is None else seed_index(seed, self.split)
         return self.dynamics.level_at(self._level_index % count, self.split)
@@ -297,18 +300,20 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
             action: The model's response, any string.
 
         Returns:
-            Observation, reward, terminated (the world ended), truncated (turns or steps ran out), info.
+            Observation, reward, terminated (the world has ended), truncated (turns or steps are exhausted),
+            info.
 
         Raises:
             ConfigError: If `action` is not a string.
-            EpisodeOverError: If the episode is over or was never started.
+            EpisodeOverError: If the episode is over or has not been started.
         """
         if self._over:
             raise EpisodeOverError("The episode is over; call reset() before the next step().")
         if not isinstance(action, str):
             raise ConfigError(
-                "step() takes the model's whole response, a string such as "
-                f"{self.turn_format.write(dict.fromkeys(self.turn_format.sections, '...'))!r}; got {action!r} of type "
+                "step() requires the model's whole response, a string such as "
+                f"{self.turn_format.write(dict.fromkeys(self.turn_format.sections, '...'))!r}; got {action!r} of "
+                "type "
                 f"{type(action).__name__}."
             )
         parsed = read_response(action, self.turn_format, self.task.grammar, self.max_actions_per_turn, self.reading)
@@ -332,7 +337,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
         """Carries out a turn's actions until the world or the step budget ends.
 
         Returns:
-            The named reward parts, and whether each action that was carried out changed anything.
+            The named reward terms, and whether each action that was carried out changed anything.
         """
         terms: dict[str, float] = {} if actions else self.task.noop_terms()
         effects: list[bool] = []
@@ -352,7 +357,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
         return terms, tuple(effects)
 
     def _observe(self, text: str, state_text: str) -> Observation:
-        """Returns the observation of the current state below a text."""
+        """Returns the observation of the current state, with a text before its own."""
         if hint := self.task.hint(self.state):
             text = f"{text}\n{hint}"
         if "text" in self.obs_mode:
@@ -374,9 +379,9 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
             shape, declared = (observation["image"].shape if several is None else None), one.shape if one else None
             if shape != declared:
                 raise ConfigError(
-                    f"{type(self.view).__name__} draws images of the shape {shape}, but the constructor of "
-                    f"{type(self).__name__} calls self.set_picture_shape({declared}); None stands for several images. "
-                    f"Pass it {shape} if that is the shape of every observation, or change the view."
+                    f"{type(self.view).__name__} draws images of shape {shape}, but the constructor of "
+                    f"{type(self).__name__} calls self.set_picture_shape({declared}); None is for several images. Pass "
+                    f"it {shape} if that is the shape of every observation, or change the view."
                 )
         return observation
 
@@ -395,11 +400,11 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
         carried_out: tuple[str, ...],
         effective: bool,
     ) -> dict[str, Any]:
-        """Returns the `info` dict every step and reset shares."""
+        """Returns the `info` dict for a step or reset."""
         state = self.state
         cluster = self.dynamics.cluster(state)
         if not cluster and not self.dynamics.splits_differ:
-            cluster = f"seed {self.np_random_seed}"  # all levels are alike, so seeds differ by chance alone
+            cluster = f"seed {self.np_random_seed}"  # all levels are equal, so seeds differ only by chance
         left = self.optimal_actions_left() if self._counts_optimal_actions else None
         return {
             **({"cluster": cluster} if cluster else {}),
@@ -426,14 +431,14 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
         }
 
     def optimal_actions_left(self) -> int | None:
-        """Returns how many actions an optimal plan still needs.
+        """Returns the number of actions that an optimal plan still needs.
 
-        The planner runs when this is called, never in `step` or `reset`, and once per state of an episode. Sokoban with
-        several boxes may take seconds until its node limit.
+        The planner runs only when this is called, never in `step` or `reset`, and once per state of an
+        episode. Sokoban with several boxes may take seconds to reach its node limit.
 
         Returns:
-            The number; None if no plan exists, the world has no exact planner, or the planner stopped at its limit
-            (`dynamics.cost_to_go` tells them apart).
+            The number; None if no plan exists, the world has no exact planner, or the planner stopped at its
+            limit (`dynamics.cost_to_go` distinguishes these cases).
 
         Raises:
             EpisodeOverError: If the world was never reset.
@@ -453,19 +458,19 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
             return None
 
     def write_response(self, actions: Sequence[ActionT], thoughts: Mapping[str, str] | None = None) -> str:
-        """Returns a response that is in the format expected now and carries out actions.
+        """Returns a response that carries out actions, in the format expected now.
 
         Args:
             actions: Actions of the world's dynamics, at most as many as one turn carries out.
-            thoughts: Text of the other sections, by section; those left out are empty, those this format does not
-                have are ignored.
+            thoughts: Text of the other sections, by section; omitted sections are empty, and sections this
+                format does not have are ignored.
         """
         turn_format, thoughts = self.turn_format, dict(thoughts or {})
         sections = {name: "" for name in turn_format.sections if name not in turn_format.endings}
         return turn_format.write(sections | thoughts | self.task.action_sections(actions, thoughts))
 
     def render(self) -> npt.NDArray[np.uint8] | str | None:
-        """Returns the picture (`"rgb_array"`), the symbols (`"ansi"`) or None, by `render_mode`."""
+        """Returns the image (`"rgb_array"`), the symbols (`"ansi"`), or None, depending on `render_mode`."""
         if self.render_mode == "rgb_array":
             return require_image(self.view.image(self.state))
         if self.render_mode == "ansi":
@@ -473,7 +478,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
         return None
 
     def close(self) -> None:
-        """Lets go of engines and renderers; the world cannot be used afterwards."""
+        """Releases engines and renderers; the world cannot be used afterwards."""
         self.dynamics.close()
         self.view.close()
         super().close()

@@ -6,7 +6,7 @@ import pytest
 
 from vlm_envs.testing.contract import check_world
 
-ONE_TURN = "check_env wants a first step that does not truncate; there is one turn"
+ONE_TURN = "check_env requires a first step that does not truncate; this world has one turn"
 
 
 @pytest.mark.parametrize("env_id", ["VLM/ZoomQA-v0", "VLM/DocQA-v0", "VLM/VideoQA-v0", "VLM/RewardJudging-v0"])

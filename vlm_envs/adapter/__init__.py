@@ -1,1 +1,1 @@
-"""Worlds made of other people's Gymnasium environments: `vlm_envs.adapt`."""
+"""Worlds built from other Gymnasium environments: `vlm_envs.adapt`."""

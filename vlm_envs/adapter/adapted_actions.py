@@ -17,14 +17,14 @@ from vlm_envs.responses.parsing import ActionGrammar
 from vlm_envs.validation import require
 
 Action = int | tuple[int | float, ...]
-"""An action as states keep it: a number of a discrete space, or all numbers of another space in a row."""
+"""An action as states store it: a number of a discrete space, or all numbers of another space, flattened."""
 
 _MAX_CHARS = 2_000
-"""Longest text that is read as numbers."""
+"""Maximum length of a text that is read as numbers."""
 _NOT_IN_NAMES = frozenset(",;<>\n\r\t")
 _MAX_SHOWN_BOUNDS = 32
 MAX_LISTED = 40
-"""Discrete spaces with more actions have numbers in brackets in place of names, unless names are given."""
+"""Unless names are given, discrete spaces with more actions use numbers in brackets."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class ActionTexts:
 
     Attributes:
         space: A discrete, multi-discrete, multi-binary, or box space.
-        names: Named actions; only these are read. Empty for numbers in brackets.
+        names: Named actions; no others can be read. Empty for numbers in brackets.
     """
 
     space: spaces.Space[Any]
@@ -45,12 +45,12 @@ class ActionTexts:
 
     @property
     def grammar(self) -> ActionGrammar[Action]:
-        """How a list of actions is written; numbers in brackets contain commas, so semicolons separate them."""
+        """Syntax of a list of actions; semicolons separate numbers in brackets, which contain commas."""
         return ActionGrammar(parse=self.read, separator="," if self.names else ";", expected=self.expected)
 
     @property
     def expected(self) -> str:
-        """What an action looks like, for prompts and error messages."""
+        """Description of a valid action, for prompts and error messages."""
         if self.names:
             return "one of " + ", ".join(self.names)
         bounds, kind = self._bounds, "number" if self._is_real else "whole number"
@@ -63,7 +63,7 @@ class ActionTexts:
         return f"{len(ranges)} {kind}s in brackets, such as {example}: {'; '.join(ranges[:_MAX_SHOWN_BOUNDS])}"
 
     def listed(self, numbers: Sequence[int]) -> str:
-        """Returns actions of a discrete space as text, for prompts; those without a name are left out.
+        """Returns actions of a discrete space as text, for prompts; omits those without a name.
 
         Args:
             numbers: The actions.
@@ -76,7 +76,7 @@ class ActionTexts:
         return self.grammar.separator.join(f" {text}" for text in shown).strip() + more
 
     def read(self, text: str) -> Action | None:
-        """Returns the action that a text is, or None."""
+        """Returns the action that a text stands for; None if it is not one."""
         text = text.strip()
         if self.names:
             return self._by_name.get(text.casefold())
@@ -92,7 +92,7 @@ class ActionTexts:
         return self.action_of(numbers)
 
     def write(self, action: Action) -> str:
-        """Returns an action as `read` reads it."""
+        """Returns an action as text that `read` can read."""
         if self.names:
             return next(name for name, named in self.names.items() if named == action)
         return json.dumps([action] if isinstance(action, int) else list(action))
@@ -126,7 +126,7 @@ class ActionTexts:
         return whole[0] if isinstance(self.space, spaces.Discrete) else whole
 
     def value_of(self, action: Action) -> Any:
-        """Returns an action as the environment takes it."""
+        """Returns an action in the form the environment accepts."""
         if isinstance(action, int):
             return action
         return np.array(action, self.space.dtype).reshape(self.space.shape or ())
@@ -135,8 +135,8 @@ class ActionTexts:
         """Returns a random action.
 
         Args:
-            rng: Draws it.
-            allowed: Numbers of a discrete space that are allowed; None for all.
+            rng: The only source of randomness.
+            allowed: Allowed numbers of a discrete space; None for all.
         """
         if self.names:
             actions = [*self.names.values()]
@@ -166,7 +166,7 @@ class ActionTexts:
 
     @cached_property
     def _bounds(self) -> tuple[tuple[int | float, int | float], ...]:
-        """Least and largest value of each number in a row; those of float spaces as `_real` gives numbers."""
+        """Lower and upper bound of each number of a flattened action; those of float spaces are rounded by `_real`."""
         space = self.space
         if isinstance(space, spaces.Discrete):
             return ((int(space.start), int(space.start) + int(space.n) - 1),)
@@ -184,12 +184,12 @@ class ActionTexts:
 def action_texts(
     space: spaces.Space[Any], named: Mapping[str, Any] | Sequence[str] | None, own_names: Sequence[str]
 ) -> ActionTexts:
-    """Returns how the actions of a space are written.
+    """Returns the reader and writer of the actions of a space.
 
     Args:
         space: The environment's action space.
         named: The setting `actions`.
-        own_names: What the environment itself calls the numbers of a discrete space; used without `named`.
+        own_names: The environment's own names for the numbers of a discrete space; used if `named` is None.
 
     Raises:
         ConfigError: If the space is of another kind, or `named` does not fit it.
@@ -226,20 +226,21 @@ def action_texts(
     require(
         len(named) == len(indices),
         f"actions must have {len(indices)} names, for the numbers {indices[0]} to {indices[-1]}; got {len(named)}: "
-        f"{', '.join(map(str, named))}. To leave actions out, map names to numbers.",
+        f"{', '.join(map(str, named))}. To omit actions, map names to numbers.",
     )
     return _with_names(space, dict(zip(named, indices, strict=True)))
 
 
 def _with_names(space: spaces.Space[Any], names: Mapping[str, Action]) -> ActionTexts:
-    """Returns texts of named actions; raises `ConfigError` unless each name can be read."""
-    require(bool(names), "actions must have at least one name; got none. Leave actions out for the environment's own.")
+    """Returns the reader and writer of named actions; raises `ConfigError` unless each name can be read."""
+    require(bool(names), "actions must have at least one name; got none. Omit actions to use the environment's own.")
     folded = [name.casefold() for name in names]
     for number, name in enumerate(names):
         require(
             _can_be_read(name) and folded[number] not in folded[:number],
-            f"actions: {name!r} cannot be read back: names must be different from each other in any case, not empty, "
-            "and without commas, semicolons, angle brackets, and spaces around them.",
+            f"actions: {name!r} cannot be read back: names must differ in more than case, and must not be empty, "
+            "begin or "
+            "end with a space, or contain commas, semicolons, or angle brackets.",
         )
     return ActionTexts(space=space, names=names)
 
@@ -249,7 +250,7 @@ def _can_be_read(name: str) -> bool:
 
 
 def _drawn(rng: np.random.Generator, least: float, most: float) -> float:
-    """Returns a number between bounds, of few digits; where a bound is infinite, from near the other one or zero."""
+    """Returns a number between bounds, with few digits; if a bound is infinite, a number near the other one or zero."""
     least_drawn = least if math.isfinite(least) else (most - max(2.0, abs(most)) if math.isfinite(most) else -1.0)
     most_drawn = most if math.isfinite(most) else (least + max(2.0, abs(least)) if math.isfinite(least) else 1.0)
     part = rng.random()
@@ -267,7 +268,7 @@ def _as_float(number: float) -> float:
 
 
 def _shown(bound: float) -> str:
-    """Returns a bound as it is read, or in words."""
+    """Returns a bound in the form in which it is read, or in words."""
     if math.isinf(bound):
         return "minus infinity" if bound < 0 else "infinity"
     return json.dumps(bound).removesuffix(".0")

@@ -1,4 +1,4 @@
-"""Adapted worlds: dynamics, view, and task around a live Gymnasium environment."""
+"""Adapted worlds: dynamics, view, and task of a live Gymnasium environment."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from vlm_envs.validation import require
 from vlm_envs.world import World
 
 MAX_TRIES = 2_000
-"""Seeds that are tried for one level of a split."""
+"""Maximum number of seeds tried for a level of a split."""
 MAX_SEED = 2**31 - 1
 FORMAT_REWARD = 0.02
-"""By default 20 turns earn 0.4, less than an episode of MiniGrid that is solved."""
+"""With the default 20 turns this adds up to 0.4, less than the reward of a solved MiniGrid episode."""
 
 
 class AdaptedDynamics(Dynamics[AdaptedState, Action]):
-    """States are seeds and actions; all chance is of the environment, which is seeded, so none is of the episode."""
+    """States are seeds and actions. All randomness comes from the environment's seed, none from the world's."""
 
     steps_are_cheap = False
 
@@ -37,18 +37,19 @@ class AdaptedDynamics(Dynamics[AdaptedState, Action]):
         self.splits_differ = simulator.splits_differ
 
     def generate(self, rng: np.random.Generator, split: str) -> AdaptedState:
-        """Returns the start of the first drawn seed that belongs to a split."""
+        """Returns the start state of the first drawn seed that belongs to a split."""
         owned = SPLIT_SEEDS[split]
         for _ in range(MAX_TRIES):
             state = self.simulator.start(int(rng.integers(owned.start, owned.stop)))
             if not self.splits_differ or split_of(state.outcome.digest) == split:
                 return state
         raise GenerationError(
-            f"{self.simulator.settings.env}: none of {MAX_TRIES} seeds gave a level of split {split!r}. Use another."
+            f"{self.simulator.settings.env}: none of {MAX_TRIES} seeds gave a level of split {split!r}. Use another "
+            "split."
         )
 
     def load(self, level: str) -> AdaptedState:
-        """Returns the state that a seed and actions lead to."""
+        """Returns the state reached by a seed and actions."""
         try:
             data = json.loads(level)
             seed, values = data["seed"], data["actions"]
@@ -57,7 +58,7 @@ class AdaptedDynamics(Dynamics[AdaptedState, Action]):
             is_level = False
         if not is_level:
             raise LevelError(
-                f"A level is JSON with a seed from 0 to {MAX_SEED} and a list of actions, such as "
+                f"A level must be JSON with a seed from 0 to {MAX_SEED} and a list of actions, such as "
                 f'{{"seed": 5, "actions": []}}; got {level[:60]!r}.'
             )
         actions = [self._loaded(action) for action in values]
@@ -72,7 +73,7 @@ class AdaptedDynamics(Dynamics[AdaptedState, Action]):
         texts = self.simulator.texts
         action = texts.action_of(value) if isinstance(value, str) == bool(texts.names) else None
         if action is None:
-            raise LevelError(f"A level has the action {str(value)[:60]!r}; expected {texts.expected}.")
+            raise LevelError(f"A level contains the action {str(value)[:60]!r}; expected {texts.expected}.")
         return action
 
     def dump(self, state: AdaptedState) -> str:
@@ -82,25 +83,25 @@ class AdaptedDynamics(Dynamics[AdaptedState, Action]):
         return json.dumps({"seed": state.seed, "actions": actions}, ensure_ascii=False)
 
     def level_split(self, level: str) -> str | None:
-        """Returns the split of the first observation, or the one that owns the seed where content does not decide."""
+        """Returns the split of the first observation or, if splits are not separated by content, of the seed."""
         state = self.load(level)
         if self.splits_differ:
             return split_of(self.simulator.start(state.seed).outcome.digest)
         return next((split for split, seeds in SPLIT_SEEDS.items() if state.seed in seeds), None)
 
     def level_key(self, state: AdaptedState) -> bytes:
-        """Returns a hash of observation and image, and the seed where these do not tell levels apart."""
+        """Returns a hash of observation and image, and of the seed if these cannot distinguish levels."""
         digest = hashlib.blake2b(state.outcome.digest, digest_size=16)
         digest.update(self.simulator.image(state).tobytes())
         return digest.digest() + (b"" if self.splits_differ else str(state.seed).encode())
 
     def step(self, state: AdaptedState, action: Action, rng: np.random.Generator) -> tuple[AdaptedState, bool]:
-        """Returns the next state, and whether its observation is another one or the last."""
+        """Returns the next state, and whether its observation differs or is the last."""
         after = self.simulator.step(state, action)
         return after, after.outcome.digest != state.outcome.digest or after.outcome.is_last
 
     def is_success(self, state: AdaptedState) -> bool:
-        """Returns whether the rule of success holds."""
+        """Returns whether the success rule holds."""
         return state.outcome.success
 
     def is_over(self, state: AdaptedState) -> bool:
@@ -117,10 +118,10 @@ class AdaptedDynamics(Dynamics[AdaptedState, Action]):
 
 
 class PlannedDynamics(AdaptedDynamics):
-    """The same, with a planner."""
+    """Adapted dynamics with a planner."""
 
     def plan(self, state: AdaptedState) -> tuple[Action, ...] | None:
-        """Returns the plan of the function `plan`."""
+        """Returns the plan of the `plan` function."""
         return self.simulator.plan(state)
 
 
@@ -144,15 +145,15 @@ class AdaptedTask(Task[AdaptedState, Action]):
         return self.simulator.texts.write(action)
 
     def reward_terms(self, state: AdaptedState, next_state: AdaptedState, *, success: bool) -> dict[str, float]:
-        """Returns the environment's reward of the action."""
+        """Returns the environment's reward for the action."""
         return {"env": next_state.outcome.reward}
 
     def noop_terms(self) -> dict[str, float]:
-        """Returns no reward: the environment does not move."""
+        """Returns a reward of 0, since the environment is not stepped."""
         return {"env": 0.0}
 
     def best_return(self, state: AdaptedState, num_actions: int) -> float:
-        """Returns what the plan earns when it is carried out."""
+        """Returns the return of carrying out the plan."""
         reached = state
         for action in self.simulator.plan(state) or ():
             reached = self.simulator.step(reached, action)
@@ -167,7 +168,7 @@ class AdaptedTask(Task[AdaptedState, Action]):
         return {"env_return": state.outcome.total}
 
     def sample_action(self, state: AdaptedState, rng: np.random.Generator) -> Action:
-        """Returns a random action, of the allowed ones where the environment lists them."""
+        """Returns a random action, one of the allowed actions if the environment lists them."""
         return self.simulator.texts.sample(rng, state.outcome.allowed)
 
 
@@ -175,25 +176,26 @@ class AdaptedWorld(World[AdaptedState, Action]):
     """A Gymnasium environment as a world; `vlm_envs.adapt` registers one.
 
     Args:
-        env: Id of the environment. All up to `image_px` are as in `vlm_envs.adapt`.
+        env: Id of the environment. The arguments up to `image_px` are explained in `vlm_envs.adapt`.
         actions: Names of actions.
         goal: One sentence.
         rules: Further sentences.
-        success: What counts as success.
+        success: Criterion of success.
         describe: State in words.
         plan: Optimal plan.
         hint: Entries of the observation that are shown as text.
         make: Arguments of `gymnasium.make`.
         image_px: Longer side of images.
-        prompt_format: As in `World`; `"free_think"` by default, as there may be no words for states.
-        obs_mode: As in `World`; only `"image"` without `describe`.
+        prompt_format: See `World`; `"free_think"` by default, as there may be no words for states.
+        obs_mode: See `World`; only `"image"` without `describe`.
         max_turns: Turns before the episode is truncated.
         max_actions_per_turn: Actions carried out per turn.
-        format_reward: As in `World`. It must be small beside the environment's own reward, since every turn pays it.
+        format_reward: See `World`. It must be small compared with the environment's own reward, since every
+            turn earns it.
         **world_kwargs: Other arguments of `World`.
 
     Raises:
-        ConfigError: If an argument is not usable.
+        ConfigError: If an argument is not valid.
         EngineUnavailableError: If a package that the environment needs is missing.
     """
 
@@ -232,7 +234,7 @@ class AdaptedWorld(World[AdaptedState, Action]):
         )
         require(
             self.obs_mode == "image" or simulator.describe_function is not None,
-            f"obs_mode={self.obs_mode!r} shows states in words, which {env} has only with describe=...: a "
+            f"obs_mode={self.obs_mode!r} shows states in words, for which {env} needs describe=...: a "
             "function that takes the environment and returns a text. Use obs_mode='image', or add it.",
         )
         self.set_picture_shape(simulator.image_shape)

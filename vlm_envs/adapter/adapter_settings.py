@@ -33,21 +33,22 @@ HEADLESS: Mapping[str, str] = {
     "PYGLET_HEADLESS": "true",
     "MUJOCO_GL": "egl",
 }
-"""Environment variables that are set where they are not yet and there is no display."""
+"""Environment variables that are set if they are missing and there is no display."""
 
 SUCCESS_RULES = ("reward", "terminated", "truncated")
 
 _NAME = re.compile(r"[\w-][\w.-]{0,99}")
 _SUCCESS_HELP = (
-    "'reward' (the episode ends with a positive reward), 'terminated', 'truncated' (it lasts until the time limit), a "
-    "number (the least return), 'info:KEY', or a function, also as 'module:function'"
+    "'reward' (the episode ends with a positive reward), 'terminated', 'truncated' (the episode lasts until the "
+    "time limit), a "
+    "number (the minimum return), 'info:KEY', or a function, also as 'module:function'"
 )
-_FUNCTION_HELP = "a function or its 'module:function'"
+_FUNCTION_HELP = "a function or its name as 'module:function'"
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterSettings:
-    """How an environment becomes a world: the arguments of `adapt` that describe it.
+    """The arguments of `adapt` that describe how an environment becomes a world.
 
     Raises:
         ConfigError: If a setting has the wrong type.
@@ -89,7 +90,7 @@ class AdapterSettings:
         for name, is_valid, expected in checks:
             require(is_valid, f"{name} must be {expected}; got {getattr(self, name)!r}.")
         mode = arguments.get("render_mode", "rgb_array")
-        require(mode == "rgb_array", f"make: render_mode must be 'rgb_array', as it is without; got {mode!r}.")
+        require(mode == "rgb_array", f"make: render_mode must be 'rgb_array', the default; got {mode!r}.")
         if self.image_px is not None:
             require_positive("image_px", self.image_px, minimum=8)
 
@@ -131,24 +132,26 @@ def adapt(
     name: str | None = None,
     **world_kwargs: Any,
 ) -> str:
-    """Registers a world around a Gymnasium environment; the same settings again change nothing.
+    """Registers a world around a Gymnasium environment. Registering it again with the same settings has no effect.
 
-    Other settings under a name that is taken replace the world, with Gymnasium's warning.
+    If the name is already used for a world with other settings, the new one replaces it, with Gymnasium's
+    warning.
 
     Args:
         env_id: Id of the environment, with or without the module that registers it: `"ale_py:ALE/Pong-v5"`.
-        actions: Names of actions: `{"left": 0, ...}`, which may leave actions out, or a list of one name for each
-            number of a discrete space. Only these names are read then. Values are actions of the space, numbers or
-            lists of them. None for the environment's own names, or numbers.
-        goal: One sentence for the prompt; empty for what is known of the environment.
+        actions: Names of actions: `{"left": 0, ...}`, which may omit actions, or a list with one name for
+            each number of a discrete space. Only these names are then valid. Values are actions of the space,
+            numbers or lists of them. None for the environment's own names, or numbers.
+        goal: One sentence for the prompt; empty for the known goal of the environment, if any.
         rules: Further sentences for the prompt.
-        success: What counts as success: `"reward"` (the episode ends with a positive reward), `"terminated"`,
-            `"truncated"` (it lasts until the time limit), a number (the least return), `"info:KEY"`, or a function
-            `success(env, reward, terminated, truncated, info) -> bool`, also as `"module:function"`. None for `success`
-            or `is_success` of `info`, else what is known of the environment, else `"reward"`.
-        describe: `describe(env) -> str` gives the state in words; without it, text modes are refused.
-        plan: `plan(env)` gives an optimal plan as names or values of actions, or None; it must not step `env`. Without
-            it, there is no oracle. Functions may be given as `"module:function"`.
+        success: Criterion of success: `"reward"` (the episode ends with a positive reward), `"terminated"`,
+            `"truncated"` (the episode lasts until the time limit), a number (the minimum return),
+            `"info:KEY"`, or a function `success(env, reward, terminated, truncated, info) -> bool`, also as
+            `"module:function"`. None for `success` or `is_success` of `info`, else the known criterion of the
+            environment, else `"reward"`.
+        describe: `describe(env) -> str` returns the state in words; required for text modes.
+        plan: `plan(env)` returns an optimal plan as names or values of actions, or None; it must not step
+            `env`. Required for the oracle. Functions may be given as `"module:function"`.
         hint: Entries of a dict observation whose text is part of every observation; None for all texts.
         make: Arguments of `gymnasium.make`.
         image_px: Longer side of images, in pixels; None for the size that the environment draws.
@@ -159,7 +162,7 @@ def adapt(
         The id of the world.
 
     Raises:
-        ConfigError: If there is no such environment, or an argument is not usable.
+        ConfigError: If the environment does not exist, or an argument is not valid.
     """
     world_id, kwargs = _registration(
         name,
@@ -175,15 +178,15 @@ def adapt(
 
 
 def resolved(text: str) -> str:
-    """Returns the id of the adapted world that `adapt:TEXT` stands for, and registers it.
+    """Returns the id of the adapted world that `adapt:TEXT` stands for, and registers the world.
 
     Args:
-        text: Id of a Gymnasium environment, or path of a TOML file with the arguments of `adapt`. Functions that it
-            names may be in modules beside it.
+        text: Id of a Gymnasium environment, or path of a TOML file with the arguments of `adapt`. Functions
+            that it names may be in modules next to it.
 
     Raises:
-        ConfigError: If there is no such environment or file, a key of the file is not known or usable, or the name is
-            taken by a world with other settings.
+        ConfigError: If the environment or file does not exist, a key of the file is unknown or not valid, or
+            the name is already used for a world with other settings.
     """
     source, is_file = source_of(text), is_toml(text)
     if not is_file:
@@ -206,17 +209,17 @@ def resolved(text: str) -> str:
     if not _is_registered(world_id, kwargs):
         require(
             world_id not in gym.registry or SOURCES.get(world_id) == source,
-            f"{ADAPT}:{text}: {world_id} is a world with other settings already. Give this one another name: "
+            f"{ADAPT}:{text}: {world_id} is already a world with other settings. Give this one another name: "
             f"name = {(world_id.rpartition('/')[2] + '-2')!r} in the TOML file.",
         )
-        gym.registry.pop(world_id, None)  # the same file with other contents
+        gym.registry.pop(world_id, None)  # the same file with changed contents
         _register(world_id, kwargs)
         SOURCES[world_id] = source
     return world_id
 
 
 def _require_no_settings(text: str) -> None:
-    """Refuses settings after the path of a file; boards split settings off before."""
+    """Rejects settings after the path of a file; boards remove settings first."""
     found = re.match(r"(.+\.toml):(.*)", text, re.DOTALL | re.IGNORECASE)
     if found is None:
         return
@@ -227,13 +230,13 @@ def _require_no_settings(text: str) -> None:
         f"{ADAPT}:{text}: expected NAME=VALUE after {file}:, such as max_turns=5; got {setting!r}.",
     )
     raise ConfigError(
-        f"{ADAPT}:{text}: only boards take settings after the file. Use --set {setting}; for training, "
+        f"{ADAPT}:{text}: only boards accept settings after the file. Use --set {setting}; for training, "
         f"--worlds.0.kwargs.{name.replace('_', '-')} {value}."
     )
 
 
 def source_of(text: str) -> str:
-    """Returns what follows `adapt:`, with the absolute path of a file."""
+    """Returns the text after `adapt:`, with the absolute path if it is a file."""
     return os.path.abspath(text) if is_toml(text) else text
 
 
@@ -243,40 +246,43 @@ def is_toml(text: str) -> bool:
 
 
 FIXED: dict[str, str] = {}
-"""Source to the id of the world that it stands for, whatever its file holds: see `vlm_envs.adapter.stored`."""
+"""Source to the id of the world that it stands for, whatever its file contains: see `vlm_envs.adapter.stored`."""
 
 SOURCES: dict[str, str] = {}
-"""World id to what `adapt:` was followed by."""
+"""World id to the text after `adapt:`."""
 
 RESOLVERS[ADAPT] = resolved
 
 
 def _registration(name: str | None, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Returns the id of a world, and the arguments that differ from defaults, as plain values."""
-    require("env" in arguments, 'expected env = "ID", the id of a Gymnasium environment; it is missing.')
+    """Returns the id of a world, and the arguments that differ from the defaults, as plain values."""
+    require("env" in arguments, 'env = "ID" is missing; add the id of a Gymnasium environment.')
     described = AdapterSettings(**{key: value for key, value in arguments.items() if key in SETTINGS})
     require_env(described.env)
     defaults = {field.name: field.default for field in fields(AdapterSettings) if field.default is not MISSING}
     kwargs = {key: plain(value) for key, value in arguments.items() if key not in defaults or value != defaults[key]}
-    # The class of adapted worlds is imported when the first world is adapted
+    # The class of adapted worlds is imported only when the first world is adapted
     known = [*keyword_parameters(gym.envs.registration.load_env_creator(ENTRY_POINT)), "name"]
     for key in kwargs:
-        require(key in known, f"adapt has no argument {key!r}.{did_you_mean(key, known)} It takes {', '.join(known)}.")
+        require(
+            key in known,
+            f"adapt has no argument {key!r}.{did_you_mean(key, known)} Its arguments are {', '.join(known)}.",
+        )
     for key in ("max_turns", "max_actions_per_turn"):
         if key in kwargs:
             require_positive(key, kwargs[key])
     chosen = described.env.rpartition(":")[2].replace("/", "-") if name is None else name
     require(
         isinstance(chosen, str) and _NAME.fullmatch(chosen) is not None,
-        "name must consist of letters, digits, '.', '_', and '-', at most 100 of them, and not start with '.'; got "
+        "name must consist of 1 to 100 letters, digits, '.', '_', and '-', and must not start with '.'; got "
         f"{chosen!r:.120}.",
     )
     return f"{NAMESPACE}/{chosen}", kwargs
 
 
 def _register(world_id: str, kwargs: Mapping[str, Any]) -> None:
-    """Registers a world; raises `ConfigError` if Gymnasium refuses its name because of another one."""
-    # Gymnasium compares versions of adapted worlds, whose environments may all be wanted
+    """Registers a world; raises `ConfigError` if Gymnasium rejects its name because of another one."""
+    # Gymnasium compares versions of adapted worlds, but users may want several of their environments
     warnings.filterwarnings("ignore", rf".*environment {NAMESPACE}/\S+ is out of date")
     try:
         register(world_id, ENTRY_POINT, **kwargs)
@@ -284,13 +290,14 @@ def _register(world_id: str, kwargs: Mapping[str, Any]) -> None:
         start = world_id.rpartition("-v")[0] or world_id
         others = [other for other in gym.registry if other == start or other.rpartition("-v")[0] in (start, world_id)]
         raise ConfigError(
-            f"{world_id} cannot be registered beside {', '.join(others)}: names with and without a version do not go "
+            f"{world_id} conflicts with {', '.join(others)}: Gymnasium does not allow names with and without a "
+            "version "
             "together. Choose another name."
         ) from error
 
 
 def _is_registered(world_id: str, kwargs: Mapping[str, Any]) -> bool:
-    """Returns whether a world has these settings already; a module before the environment's id makes no difference."""
+    """Returns whether a world already has these settings, ignoring a module before the environment's id."""
     spec = gym.registry.get(world_id)
     if spec is None or spec.entry_point != ENTRY_POINT:
         return False
@@ -309,7 +316,7 @@ def _read(file: str) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Returns a setting with arrays as lists, tuples as lists, and mappings as dicts, so that settings compare."""
+    """Returns a setting with arrays and tuples as lists, and mappings as dicts, so that settings can be compared."""
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -318,15 +325,15 @@ def plain(value: Any) -> Any:
 
 
 def require_env(env_id: str) -> str:
-    """Returns the id of a registered environment, whose module is imported first.
+    """Returns the id of a registered environment, after importing its module.
 
     Raises:
-        ConfigError: If there is none, or its package is not installed.
+        ConfigError: If the environment does not exist, or its package is not installed.
     """
     described = env_id.removeprefix(f"{ADAPT}:")
     require(
         described == env_id,
-        f"{env_id}: expected the id of a Gymnasium environment, without {ADAPT}: in front: {described!r}.",
+        f"{env_id}: expected the id of a Gymnasium environment, without the prefix {ADAPT}: {described!r}.",
     )
     if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         for variable, value in HEADLESS.items():  # most are read when a library is imported
@@ -341,12 +348,11 @@ def require_env(env_id: str) -> str:
         whole = [other for other in gym.registry if other.rpartition("-v")[0] == name]
         hint = did_you_mean(name, whole or [*gym.registry])
         raise ConfigError(
-            f"{env_id!r} is not a registered Gymnasium environment.{hint} With the module that registers it in front, "
-            "'my_module:My/Env-v0', that is imported first."
+            f"{env_id!r} is not a registered Gymnasium environment.{hint} To import the module that registers it, "
+            "put its name in front: "
+            "'my_module:My/Env-v0'."
         )
-    require(
-        not name.startswith(f"{NAMESPACE}/"), f"{env_id} is an adapted world already; use it as it is, without adapt."
-    )
+    require(not name.startswith(f"{NAMESPACE}/"), f"{env_id} is already an adapted world; use it without adapt.")
     return name
 
 
@@ -394,9 +400,9 @@ def located(arguments: Mapping[str, Any], directory: str | Path, beside: str) ->
 
     Args:
         arguments: The arguments.
-        directory: What folders in them are relative to.
-        beside: A folder whose modules are used where a function has no folder or its module is not there; empty for
-            none.
+        directory: Directory to which folders in the arguments are relative.
+        beside: Folder whose modules are used if a function has no folder or its folder does not contain the
+            module; empty for none.
     """
     found = dict(arguments)
     for key, named in _functions(arguments).items():
@@ -407,7 +413,7 @@ def located(arguments: Mapping[str, Any], directory: str | Path, beside: str) ->
 
 
 def relative(arguments: Mapping[str, Any], directory: str | Path) -> dict[str, Any]:
-    """Returns arguments with folders of functions relative to a directory."""
+    """Returns arguments with the folders of functions relative to a directory."""
     named = {key: value for key, value in _functions(arguments).items() if value.folder}
     moved = {key: str(value._replace(folder=os.path.relpath(value.folder, directory))) for key, value in named.items()}
     return {**arguments, **moved}
@@ -429,20 +435,20 @@ def digests(arguments: Mapping[str, Any]) -> dict[str, str]:
 
 
 def search(folder: str) -> None:
-    """Has modules found in a folder where they are nowhere else; an environment's module may be beside a TOML file."""
+    """Adds a folder to the end of the import path; an environment's module may be next to a TOML file."""
     if folder and folder not in sys.path:
         sys.path.append(folder)
 
 
 def function_of(what: str, value: str | Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function, or the one that a text names.
+    """Returns a function, importing it if it is given by name.
 
     Args:
-        what: The setting, for messages.
+        what: Name of the setting, for messages.
         value: The function, `"module:function"`, or `"folder/module:function"`.
 
     Raises:
-        ConfigError: If there is no such module or function.
+        ConfigError: If the module or function does not exist.
     """
     if not isinstance(value, str):
         return value
@@ -460,16 +466,17 @@ def function_of(what: str, value: str | Callable[..., Any]) -> Callable[..., Any
 
 
 def _beside(named: _Named, option: str) -> ModuleType:
-    """Returns a module of a folder, whatever other modules of its name there are."""
+    """Returns a module of a folder, even if other modules have the same name."""
     folder, file = os.path.abspath(named.folder), named.file
     if file is None:
         raise ConfigError(
-            f"{option}: {os.path.join(folder, *named.module.split('.'))}.py is not there. Restore it or, if it was "
-            "moved with the TOML file, run from the folder that the file's path starts from."
+            f"{option}: {os.path.join(folder, *named.module.split('.'))}.py does not exist. Restore it or, if it "
+            "was "
+            "moved with the TOML file, run from the folder that the file's path is relative to."
         )
     by_name = sys.modules.get(named.module)
     if by_name is not None and _path_of(by_name) == file.resolve():
-        return by_name  # it registered the environment; its classes must be the same
+        return by_name  # it registered the environment; the classes must be the same objects
     package = f"_vlm_envs_beside_{hashlib.sha256(folder.encode()).hexdigest()[:_DIGEST_CHARS]}"
     with _LOCK:
         if (imported := sys.modules.get(f"{package}.{named.module}")) is not None:
@@ -483,7 +490,7 @@ def _beside(named: _Named, option: str) -> ModuleType:
 
 @contextlib.contextmanager
 def _siblings_first(folder: str) -> Iterator[None]:
-    """Has imports find a folder's modules before others of the same names, except for Python's own."""
+    """Makes imports prefer a folder's modules to others of the same names, except for the standard library's."""
     names = {path.stem for path in Path(folder).iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
     names -= sys.stdlib_module_names
 

@@ -1,4 +1,4 @@
-"""The live environment of an adapted world: what it does wrong is reported in one line that names it."""
+"""The live environment of an adapted world: errors in its interface are reported in one line that names it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHANNELS = (1, 3, 4)
 
 
 class LiveEnv(gym.Wrapper[Any, Any, Any, Any]):
-    """An environment that counts its changes, so that a function that must not make any is noticed.
+    """An environment that counts its changes, to detect functions that change it although they must not.
 
     Args:
         env: The environment.
@@ -54,7 +54,8 @@ class LiveEnv(gym.Wrapper[Any, Any, Any, Any]):
         """Takes an action; the reward is a finite number.
 
         Raises:
-            ConfigError: If the environment does not have Gymnasium's interface, or the reward is no number.
+            ConfigError: If the environment does not have Gymnasium's interface, or the reward is not a
+                number.
             EngineUnavailableError: If a package that it needs is missing.
             WorldContractError: If the reward is not finite.
         """
@@ -74,22 +75,23 @@ class LiveEnv(gym.Wrapper[Any, Any, Any, Any]):
         return observation, value, bool(terminated), bool(truncated), info
 
     def image(self) -> npt.NDArray[np.uint8]:
-        """Returns what the environment draws, uint8[H, W, 3].
+        """Returns the image that the environment renders, uint8[H, W, 3].
 
         Raises:
-            ConfigError: If it draws no image.
+            ConfigError: If it renders no image.
             EngineUnavailableError: If a package that it needs is missing.
         """
         with _reported(self.env_id):
             was_centered = _center_camera(self.env)
             frame: Any = self.env.render()
-            if not was_centered and _center_camera(self.env):  # the first image makes the camera
+            if not was_centered and _center_camera(self.env):  # the first image creates the camera
                 frame = self.env.render()
         is_array = isinstance(frame, np.ndarray)
         is_image = is_array and frame.dtype == np.uint8 and frame.ndim in (2, 3) and frame.size > 0
         require(
             is_image and (frame.ndim == 2 or frame.shape[2] in _CHANNELS),
-            f"{self.env_id} draws no images: render() should return uint8[H, W, 3] with render_mode='rgb_array', but "
+            f"{self.env_id} renders no images: render() should return uint8[H, W, 3] with render_mode='rgb_array', "
+            "but "
             f"returned {f'{frame.dtype}{list(frame.shape)}' if is_array else type(frame).__name__}.",
         )
         image = np.atleast_3d(frame)
@@ -99,20 +101,20 @@ class LiveEnv(gym.Wrapper[Any, Any, Any, Any]):
 
     @contextlib.contextmanager
     def unchanged(self, function: str) -> Iterator[None]:
-        """Raises `ConfigError` if the environment is stepped or reset inside.
+        """Raises `ConfigError` if the environment is stepped or reset within the block.
 
         Args:
-            function: Name of the setting that is called, for the message.
+            function: Name of the setting whose function is called, for the message.
         """
         before = self.num_changes
         yield
         require(
             self.num_changes == before,
-            f"{function} must not step or reset {self.env_id}: look at it, or work on a model of it.",
+            f"{function} must not step or reset {self.env_id}: inspect it, or work on a model of it.",
         )
 
     def close(self) -> None:
-        """Closes the environment and what it draws with."""
+        """Closes the environment and its renderer."""
         _free_context(self.env)
         super().close()
 
@@ -121,24 +123,24 @@ def made(settings: AdapterSettings) -> LiveEnv:
     """Returns a new environment.
 
     Raises:
-        ConfigError: If it cannot be made with these settings.
+        ConfigError: If it cannot be created with these settings.
         EngineUnavailableError: If a package or driver that it needs is missing.
     """
     require_env(settings.env)
     kwargs = {"render_mode": "rgb_array", "disable_env_checker": True, **(settings.make or {})}
     try:
         with warnings.catch_warnings(), _reported(settings.env):
-            warnings.simplefilter("ignore")  # of old versions, and of libraries about each other
+            warnings.simplefilter("ignore")  # from old versions, and from libraries about each other
             return LiveEnv(gym.make(settings.env, **kwargs), settings.env)
     except ConfigError:
         raise
     except (TypeError, ValueError, AssertionError, gym.error.Error) as error:
         with_them = f" with make = {dict(settings.make)}" if settings.make else ""
-        drawing = " It must take render_mode='rgb_array'." if isinstance(error, AssertionError) else ""
-        raise ConfigError(f"{settings.env} cannot be made{with_them}: {_line(error)}.{drawing}") from error
+        drawing = " It must accept render_mode='rgb_array'." if isinstance(error, AssertionError) else ""
+        raise ConfigError(f"{settings.env} cannot be created{with_them}: {_line(error)}.{drawing}") from error
 
 
-_WRAP = "Give it the interface of gymnasium.Env, or a wrapper that has it."
+_WRAP = "Implement the interface of gymnasium.Env, or use a wrapper that does."
 
 
 def _steps(env_id: str) -> str:
@@ -147,7 +149,7 @@ def _steps(env_id: str) -> str:
 
 @contextlib.contextmanager
 def _reported(env_id: str) -> Iterator[None]:
-    """Drops printed text and explains missing packages and methods with another interface; reraises other errors."""
+    """Drops printed text and explains missing packages and wrong interfaces; other errors pass through."""
     try:
         with quiet_stdout():
             yield
@@ -173,10 +175,10 @@ def _line(error: BaseException) -> str:
 
 
 def _center_camera(env: gym.Env[Any, Any]) -> bool:
-    """Makes an environment of MuJoCo draw into its own context and centers its camera; returns whether it has one.
+    """Makes a MuJoCo environment draw into its own context, and centers its camera; returns whether it has one.
 
-    Gymnasium leaves a free camera where the first image of the environment was drawn, and a tracking one moves a part
-    of the way per image. Centered, images depend on the state alone.
+    Gymnasium leaves a free camera where the environment's first image was drawn, and a tracking camera moves
+    only part of the way per image. When centered, images depend on the state alone.
     """
     unwrapped: Any = env.unwrapped
     renderer = getattr(unwrapped, "mujoco_renderer", None)
@@ -184,7 +186,7 @@ def _center_camera(env: gym.Env[Any, Any]) -> bool:
     camera = getattr(viewer, "cam", None)
     if camera is None:
         return False
-    if hasattr(viewer, "make_context_current"):  # of several environments in a process, the last one made is current
+    if hasattr(viewer, "make_context_current"):  # of several environments in a process, the last one created is current
         viewer.make_context_current()
     if int(camera.type) == _TRACKING:
         camera.lookat[:] = unwrapped.data.subtree_com[camera.trackbodyid]
@@ -194,7 +196,7 @@ def _center_camera(env: gym.Env[Any, Any]) -> bool:
 
 
 def _free_context(env: gym.Env[Any, Any]) -> None:
-    """Frees what MuJoCo draws with while its own context is current; otherwise that of another environment is freed."""
+    """Frees MuJoCo's renderer while its own context is current; otherwise that of another environment is freed."""
     viewer: Any = getattr(getattr(env.unwrapped, "mujoco_renderer", None), "viewer", None)
     if hasattr(viewer, "con") and hasattr(viewer, "make_context_current"):
         viewer.make_context_current()
@@ -206,7 +208,7 @@ _FREE, _TRACKING = 0, 1
 
 
 class _Muted:
-    """A standard output that drops what some threads print and passes on the rest."""
+    """A standard output that drops the output of some threads and passes on the rest."""
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
@@ -224,7 +226,7 @@ _mute_lock = threading.Lock()
 
 @contextlib.contextmanager
 def quiet_stdout() -> Iterator[None]:
-    """Drops what environments print in this thread, such as BabyAI's rejected levels."""
+    """Drops output that environments print in this thread, such as BabyAI's rejected levels."""
     with _mute_lock:
         stdout: Any = sys.stdout
         muted = stdout if isinstance(stdout, _Muted) else _Muted(stdout)

@@ -1,4 +1,4 @@
-"""The simulator of an adapted world: states are a seed and actions, and are reached by replaying them."""
+"""The simulator of an adapted world: a state is a seed and actions, and is reached by replaying them."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from vlm_envs.splits import SPLITS, split_of
 from vlm_envs.validation import did_you_mean, require
 
 NUM_EQUAL_PROBES = 16
-"""Seeds whose first observations are compared; if all are equal, seeds change nothing visible."""
+"""Number of seeds whose first observations are compared; if all are equal, the seed has no visible effect."""
 NUM_PROBES = 128
-"""Seeds in which levels of every split are looked for."""
+"""Number of seeds searched for levels of every split."""
 MIN_PROBED_LEVELS = 2
-"""Levels that every split must have among these seeds to be kept apart by content."""
+"""Minimum number of levels of each split among these seeds for splits to be separated by content."""
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the environment returned when a state was reached.
+    """Return values of the environment on reaching a state.
 
     Attributes:
         digest: Hash of the observation.
-        reward: Reward of the last action.
+        reward: Reward for the last action.
         total: Sum of all rewards so far.
-        terminated: Whether the environment ended.
+        terminated: Whether the environment terminated the episode.
         truncated: Whether its own time limit was reached.
         success: Whether this counts as success.
         hint: Text of the observation, and allowed actions.
@@ -62,13 +62,13 @@ class Outcome:
 
     @property
     def is_last(self) -> bool:
-        """Whether the environment takes no further action."""
+        """Whether the environment has terminated or truncated the episode."""
         return self.terminated or self.truncated
 
 
 @dataclass(frozen=True)
 class AdaptedState:
-    """A state: the seed of its episode and all actions so far. What follows from these is not compared."""
+    """A state: the seed of its episode and all actions so far. The outcome follows from them and is not compared."""
 
     seed: int
     actions: tuple[Action, ...] = ()
@@ -76,20 +76,20 @@ class AdaptedState:
 
 
 class Simulator(View[AdaptedState]):
-    """One live environment, which is brought to the state that is asked about, and draws and describes it.
+    """A live environment that is brought to each requested state to step, draw, and describe it.
 
-    Copies and pickles leave the environment out and replay, since many environments cannot be copied, and some are
+    Copies and pickles omit the environment and replay, since many environments cannot be copied, and some are
     silently wrong afterwards.
 
     Args:
-        settings: Which environment, and how it is adapted.
+        settings: The environment, and how it is adapted.
 
     Attributes:
         describe_function: The setting `describe` as a function; None without it.
         plan_function: The setting `plan` as a function; None without it.
 
     Raises:
-        ConfigError: If the environment cannot be made with these settings, or they do not fit it.
+        ConfigError: If the environment cannot be created with these settings, or they do not fit it.
         EngineUnavailableError: If a package or driver that it needs is missing.
     """
 
@@ -111,7 +111,7 @@ class Simulator(View[AdaptedState]):
         self._shown: tuple[AdaptedState, npt.NDArray[np.uint8]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # Functions are found again by name: another process cannot import those beside a TOML file
+        # Functions are found again by name: another process cannot unpickle those from next to a TOML file
         left_out = ("_env", "_state", "_shown", "_rule", "describe_function", "plan_function")
         return {**self.__dict__, **dict.fromkeys(left_out)}
 
@@ -134,14 +134,14 @@ class Simulator(View[AdaptedState]):
 
     @property
     def env(self) -> LiveEnv:
-        """The environment, made when it is first asked for."""
+        """The environment, created on first use."""
         if self._env is None:
             self._env = made(self.settings)
         return self._env
 
     @property
     def time_limit(self) -> int:
-        """Actions after which the environment truncates the episode; 0 for no limit."""
+        """Number of actions after which the environment truncates the episode; 0 for no limit."""
         spec = self.env.spec
         return 0 if spec is None else spec.max_episode_steps or 0
 
@@ -152,22 +152,22 @@ class Simulator(View[AdaptedState]):
 
     @property
     def actions_to_success(self) -> int:
-        """Number of actions that success may take; 0 where it is not known."""
+        """Number of actions that success may take; 0 if it is not known."""
         return self.time_limit if self.succeeds_at_time_limit else self.known.num_actions
 
     def start(self, seed: int) -> AdaptedState:
         """Returns the first state of a seed's episode."""
-        self._state = None  # not known if the environment raises
+        self._state = None  # unknown if the environment raises
         observation, info = self.env.reset(seed=seed)
         self._state = AdaptedState(seed, (), self._outcome(observation, info))
         return self._state
 
     def step(self, state: AdaptedState, action: Action) -> AdaptedState:
-        """Returns the state after an action; a state in which the environment has ended stays as it is."""
+        """Returns the state after an action; a state in which the episode has ended stays the same."""
         if state.outcome.is_last:
             return state
         self.go_to(state)
-        self._state = None  # not known if the environment or the rule of success raises
+        self._state = None  # unknown if the environment or the success rule raises
         observation, reward, terminated, truncated, info = self.env.step(self.texts.value_of(action))
         outcome = replace(
             self._outcome(observation, info),
@@ -181,7 +181,7 @@ class Simulator(View[AdaptedState]):
         return self._state
 
     def go_to(self, state: AdaptedState) -> LiveEnv:
-        """Brings the environment to a state, by replaying its actions unless it is there, and returns it.
+        """Brings the environment to a state, replaying actions if necessary, and returns it.
 
         Raises:
             WorldContractError: If the same seed and actions lead to another observation.
@@ -195,20 +195,21 @@ class Simulator(View[AdaptedState]):
             reached = self.step(reached, action)
         if state.outcome.digest and state.outcome.digest != reached.outcome.digest:
             raise WorldContractError(
-                f"{self.settings.env} is not reproducible: seed {state.seed} and {len(state.actions)} actions led to "
-                "another observation when they were replayed. Its chance must come from the seed of reset alone."
+                f"{self.settings.env} is not reproducible: replaying {len(state.actions)} actions after reset with "
+                "seed "
+                f"{state.seed} led to another observation. All its randomness must come from the seed of reset()."
             )
         return self.env
 
     def image(self, state: AdaptedState) -> npt.NDArray[np.uint8]:
-        """Returns the image of a state, uint8[H, W, 3]; that of the last state is kept."""
+        """Returns the image of a state, uint8[H, W, 3]; the last one is cached."""
         if self._shown is None or self._shown[0] != state:
             self.go_to(state)
             self._shown = state, _resized(self.env.image(), self.image_shape)
         return self._shown[1].copy()
 
     def structured(self, state: AdaptedState) -> Mapping[str, Any]:
-        """Returns seed, number of actions, and return so far."""
+        """Returns the seed, the number of actions, and the return so far."""
         return {"seed": state.seed, "num_actions": len(state.actions), "return": state.outcome.total}
 
     def describe(self, state: AdaptedState, representation: str = "natural_language") -> str:
@@ -223,7 +224,7 @@ class Simulator(View[AdaptedState]):
         """Returns the planner's plan; None without one.
 
         Raises:
-            ConfigError: If the plan holds something that is not an action.
+            ConfigError: If the plan contains a value that is not an action.
         """
         if self.plan_function is None:
             return None
@@ -233,7 +234,7 @@ class Simulator(View[AdaptedState]):
         if found is None:
             return None
         is_list = isinstance(found, Iterable) and not isinstance(found, str | bytes | Mapping)
-        require(is_list, f"plan must return a list of actions, or None where there is no plan; got {found!r}.")
+        require(is_list, f"plan must return a list of actions, or None if there is no plan; got {found!r}.")
         return tuple(map(self._planned, found))
 
     def _planned(self, value: object) -> Action:
@@ -243,9 +244,9 @@ class Simulator(View[AdaptedState]):
         return action
 
     def _asked(self, setting: str, function: Callable[[Any], Any], state: AdaptedState) -> Any:
-        """Returns what a function finds out about a state; it may change nothing."""
+        """Returns the result of a user's function for a state, which must not change the environment."""
         env = self.go_to(state)
-        self._state = None  # not known if the function changes the environment
+        self._state = None  # unknown if the function changes the environment
         with env.unchanged(setting):
             found = function(env)
             if isinstance(found, Iterator):
@@ -254,13 +255,13 @@ class Simulator(View[AdaptedState]):
         return found
 
     def close(self) -> None:
-        """Closes the environment; it is made again if it is asked for again."""
+        """Closes the environment; the next use creates a new one."""
         if self._env is not None:
             self._env.close()
         self._forget()
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # while the interpreter ends, anything may be gone
+        with contextlib.suppress(Exception):  # while the interpreter exits, anything may be missing
             self.close()
 
     def _outcome(self, observation: Any, info: Mapping[str, Any]) -> Outcome:
@@ -315,7 +316,7 @@ class Simulator(View[AdaptedState]):
         return outcome.is_last and outcome.reward > 0
 
     def _splits_differ(self) -> bool:
-        """Returns whether levels can be split by content: fixed seeds have levels of every split."""
+        """Returns whether splits can be separated by content: whether fixed seeds give levels of every split."""
         key = repr((self.settings.env, sorted((self.settings.make or {}).items()), id(type(self.env.unwrapped))))
         if key not in _SPLITS_DIFFER:
             found = self._probed_levels()
@@ -340,11 +341,11 @@ class Simulator(View[AdaptedState]):
 
 
 _SPLITS_DIFFER: dict[str, bool] = {}
-"""Results of probing, which all worlds of equal settings share."""
+"""Cached results of probing, shared by all worlds with the same settings."""
 
 
 def notice(text: str) -> None:
-    """Logs a warning once, and not again in the worker processes of a vector."""
+    """Logs a warning once, and only in the main process, not in the worker processes of a vector."""
     if multiprocessing.parent_process() is None and text not in _NOTICES:
         _NOTICES.add(text)
         _logger.warning(text)
@@ -358,7 +359,7 @@ def _is_named_rule(rule: object) -> bool:
 
 
 def _own_names(env: gym.Env[Any, Any]) -> tuple[str, ...]:
-    """Returns what an environment calls the numbers of its discrete actions; nothing where it does not say."""
+    """Returns the environment's own names for the numbers of its discrete actions; empty if it has none."""
     unwrapped: Any = env.unwrapped
     meanings = getattr(unwrapped, "get_action_meanings", None)
     if callable(meanings):
@@ -398,8 +399,8 @@ def _absorb(digest: hashlib.blake2b, part: Any, env_id: str) -> None:
             _absorb(digest, array.tolist(), env_id)
         elif not is_plain and _ADDRESS.search(repr(part)):
             raise ConfigError(
-                f"The observation of {env_id} holds an object of the type {type(part).__name__}, which has no value to "
-                "compare states by. Leave it out with a gymnasium.ObservationWrapper."
+                f"The observation of {env_id} contains an object of type {type(part).__name__}, which cannot be "
+                "compared by value. Remove it with a gymnasium.ObservationWrapper."
             )
         digest.update(f"{array.dtype}{array.shape}".encode() + (array.tobytes() if is_plain else repr(part).encode()))
 
@@ -424,13 +425,14 @@ def _resized(image: npt.NDArray[np.uint8], shape: tuple[int, int, int]) -> npt.N
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """Facts of an environment that its interface does not have.
+    """Facts about an environment that its interface does not provide.
 
     Attributes:
-        success: A value of the setting `success`; empty where it is not known.
+        success: A value of the setting `success`; empty if it is not known.
         goal: One sentence; empty for none.
-        actions: Names of a discrete space's numbers; empty where the environment has its own.
-        num_actions: About how many actions success takes where that is more than an episode has by default; else 0.
+        actions: Names of the numbers of a discrete space; empty if the environment has its own.
+        num_actions: Approximate number of actions to success if it exceeds the default length of an episode;
+            else 0.
     """
 
     success: str | float = ""
@@ -440,7 +442,7 @@ class Known:
 
 
 def known_of(module: str) -> Known:
-    """Returns the facts of an environment whose class is defined in a module, as far as they are known."""
+    """Returns the known facts about an environment whose class is defined in a module."""
     known = tomllib.loads(Path(__file__).with_name("known_environments.toml").read_text(encoding="utf-8"))
     start = max((start for start in known if module.startswith(start)), key=len, default="")
     facts = known.get(start, {})

@@ -1,4 +1,4 @@
-"""Arguments of adapted worlds as plain data, so that boards and runs can be used without the TOML file."""
+"""Arguments of adapted worlds as plain data, so that boards and runs do not depend on the TOML file."""
 
 from __future__ import annotations
 
@@ -34,21 +34,22 @@ from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.registration import ADAPT, registered_name
 
 _FILE, _DIGESTS = "file", "functions"
-"""Keys of a record that are no arguments: the path of its TOML file, and hashes of the files of its functions."""
+"""Keys of a record that are not arguments: the path of its TOML file, and hashes of the files of its functions."""
 
 
 def stored_arguments(env_id: str, directory: str | Path | None = None) -> dict[str, Any] | None:
-    """Returns the arguments of `adapt` that made a world, as JSON has them; None if it is not an adapted world.
+    """Returns the arguments of `adapt` that define a world, as JSON data; None if it is not an adapted world.
 
-    The name is always included. Functions are `"module:function"`, or `"folder/module:function"` with a hash of the
-    file where they are beside a TOML file, whose path is included too.
+    The name is always included. Functions are `"module:function"` or, if they are next to a TOML file,
+    `"folder/module:function"` with a hash of the module's file; then the path of the TOML file is also
+    included.
 
     Args:
         env_id: For example `adapt:lake.toml`.
         directory: Directory of the record, to which paths are relative; None for absolute paths.
 
     Raises:
-        ConfigError: If there is no such world.
+        ConfigError: If the world does not exist.
     """
     world_id = registered_name(env_id)
     spec = gym.registry[world_id]
@@ -66,7 +67,7 @@ def stored_arguments(env_id: str, directory: str | Path | None = None) -> dict[s
 
 
 def moved(stored: Mapping[str, Any], before: Path, after: Path) -> dict[str, Any]:
-    """Returns a record whose paths were relative to one directory, with paths relative to another one."""
+    """Returns a record whose paths are changed from relative to one directory to relative to another."""
     absolute = located(stored, before, "")
     if _FILE in stored:
         absolute[_FILE] = os.path.abspath(before / stored[_FILE])
@@ -74,34 +75,34 @@ def moved(stored: Mapping[str, Any], before: Path, after: Path) -> dict[str, Any
 
 
 def comparable(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments in a record without what depends on where files are: equal for equal worlds."""
+    """Returns the arguments in a record except for the locations of files; equal worlds have equal results."""
     return without_folders(_arguments(stored))
 
 
 def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """Returns the names of arguments in which two adapted worlds differ.
 
-    The module before an environment's id and the folder of a function make no difference.
+    A module before the environment's id and the folder of a function are ignored.
     """
     return _differing(comparable(one), comparable(other))
 
 
 def changed_arguments(env_id: str, stored: Mapping[str, Any], directory: str | Path = "") -> list[str]:
-    """Returns the arguments in which a world differs from a record of it; nothing if its TOML file is not there.
+    """Returns the arguments in which a world differs from a record of it; empty if its TOML file does not exist.
 
     Args:
         env_id: For example `adapt:lake.toml`.
-        stored: As `stored_arguments` returned it.
+        stored: A record returned by `stored_arguments`.
         directory: Directory of the record.
 
     Raises:
-        ConfigError: If the file cannot be used.
+        ConfigError: If the file is not valid.
     """
     source, file = _source(env_id), _file(env_id, stored, directory)
     if source:
         is_missing = bool(file) and not os.path.isfile(file)
     else:
-        with contextlib.suppress(ConfigError):  # of a module in front that cannot be imported
+        with contextlib.suppress(ConfigError):  # for a module prefix that cannot be imported
             registered_name(env_id)
         is_missing = env_id.rpartition(":")[2] not in gym.registry
     if is_missing:
@@ -111,33 +112,33 @@ def changed_arguments(env_id: str, stored: Mapping[str, Any], directory: str | P
 
 
 def changed_functions(env_id: str, stored: Mapping[str, Any], directory: str | Path = "") -> list[str]:
-    """Returns the files beside a TOML file whose functions a world uses, if they differ from the recorded ones.
+    """Returns the files next to a TOML file that a world's functions come from, if they differ from the recorded ones.
 
-    Missing files are not included. Arguments are those of `changed_arguments`.
+    Missing files are not included. For the arguments, see `changed_arguments`.
     """
     return differing_functions(stored, {_DIGESTS: digests(_located(env_id, stored, directory))})
 
 
 def differing_functions(stored: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Returns the files of functions that two records have with different contents."""
+    """Returns the files of functions whose contents differ between two records."""
     now = other.get(_DIGESTS, {})
     return [name for name, digest in stored.get(_DIGESTS, {}).items() if now.get(name, digest) != digest]
 
 
 @contextmanager
 def restored(env_id: str, stored: Mapping[str, Any] | None, directory: str | Path = "") -> Iterator[None]:
-    """Has an id stand for an adapted world as a record describes it, within the block.
+    """Makes an id stand for an adapted world as a record describes it, within the block.
 
-    TOML files are not read meanwhile.
+    TOML files are not read within the block.
 
     Args:
         env_id: For example `adapt:lake.toml`.
-        stored: As `stored_arguments` returned it; None changes nothing.
-        directory: Directory of the record, to which its paths are relative. Where they lead nowhere, those next to the
-            TOML file that the id names are used.
+        stored: A record returned by `stored_arguments`; None has no effect.
+        directory: Directory of the record, to which its paths are relative. If they do not exist, those next
+            to the TOML file that the id names are used.
 
     Raises:
-        ConfigError: If such a world can no longer be made.
+        ConfigError: If the world can no longer be created.
     """
     if stored is None:
         yield
@@ -175,7 +176,7 @@ def recorded_id(stored: Mapping[str, Any]) -> str:
 
 @contextmanager
 def fixed(env_ids: Iterable[str]) -> Iterator[None]:
-    """Has ids stand for the same adapted worlds within the block, even if somebody edits their TOML files."""
+    """Makes ids stand for the same adapted worlds within the block, even if their TOML files change."""
     with contextlib.ExitStack() as stack:
         for env_id in env_ids:
             stack.enter_context(restored(env_id, stored_arguments(env_id)))
@@ -183,19 +184,19 @@ def fixed(env_ids: Iterable[str]) -> Iterator[None]:
 
 
 def changed_since(env_id: str, keys: Iterable[str]) -> str:
-    """Returns that a world is no longer what a record says: `lake.toml has changed since: goal, success`."""
+    """Returns a text that lists changes since a world was recorded: `lake.toml has changed since: goal, success`."""
     return f"{env_id.removeprefix(f'{ADAPT}:')} has changed since: {', '.join(keys)}"
 
 
 def functions_changed(env_id: str, files: Iterable[str]) -> str:
-    """Returns a sentence about functions that are not the recorded ones."""
+    """Returns a sentence that lists changed files of functions."""
     return f"The functions of {env_id.removeprefix(f'{ADAPT}:')} have changed since: {', '.join(files)}."
 
 
 def defining_packages(stored: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the distributions that define an adapted environment's class and its base classes, with their versions.
+    """Returns the distributions that define an adapted environment's class and base classes, with their versions.
 
-    Code that is not installed has none, and nothing is returned if the environment cannot be imported.
+    Code that is not installed has no distribution. Empty if the environment cannot be imported.
     """
     try:
         entry_point = gym.spec(require_env(stored["env"])).entry_point
@@ -210,7 +211,7 @@ def defining_packages(stored: Mapping[str, Any]) -> dict[str, str]:
 
 @functools.cache
 def _owners() -> Mapping[str, list[str]]:
-    """Returns the distributions of every importable package, which takes a second to find out."""
+    """Returns the distributions of every importable package, which takes about a second."""
     return importlib.metadata.packages_distributions()
 
 
@@ -220,13 +221,16 @@ def _named(value: Any) -> str:
 
 
 def _source(env_id: str) -> str:
-    """Returns what `adapt:` is followed by, with the absolute path of a file; empty for other ids."""
+    """Returns the text after `adapt:`, with the absolute path if it is a file; empty for other ids."""
     prefix, _, text = env_id.partition(":")
     return source_of(text) if prefix == ADAPT else ""
 
 
 def _file(env_id: str, stored: Mapping[str, Any], directory: str | Path) -> str:
-    """Returns the path of a world's TOML file: the recorded one unless only the id leads to a file; empty for none."""
+    """Returns the path of a world's TOML file; empty for none.
+
+    This is the recorded path unless only the id names an existing file.
+    """
     source = _source(env_id)
     recorded = [os.path.abspath(os.path.join(directory, stored[_FILE]))] if _FILE in stored else []
     paths = [*recorded, *([source] if is_toml(source) else [])]
@@ -234,7 +238,7 @@ def _file(env_id: str, stored: Mapping[str, Any], directory: str | Path) -> str:
 
 
 def _located(env_id: str, stored: Mapping[str, Any], directory: str | Path) -> dict[str, Any]:
-    """Returns the arguments of a record, with functions where they are now."""
+    """Returns the arguments in a record, with the current locations of functions."""
     return located(_arguments(stored), directory, os.path.dirname(_file(env_id, stored, directory)))
 
 

@@ -33,11 +33,11 @@ from vlm_envs.validation import require
 
 @dataclass(frozen=True, kw_only=True)
 class ListOptions:
-    """List the worlds, and what is missing for some of them."""
+    """List the worlds and the packages that some of them lack."""
 
 
 def run_list(options: ListOptions) -> None:
-    """Prints every registered world, sorted by id, and which packages are missing. Starts no engine."""
+    """Prints every registered world, sorted by id, and any missing packages. Starts no engine."""
     needs = {env_id: need_of(env_id) for env_id in env_ids()}
     reasons = {need: packages_missing(need) for need in needs.values() if need is not None}
     rows = []
@@ -54,10 +54,11 @@ def run_list(options: ListOptions) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions:
-    """Check a world, yours included, against the contract.
+    """Check a world, including your own, against the contract.
 
     Attributes:
-        env_id: For example VLM/Sokoban-v0, my_module:My/World-v0 for your own, or adapt:ID for a Gymnasium environment.
+        env_id: For example VLM/Sokoban-v0, my_module:My/World-v0 for your own, or adapt:ID for a Gymnasium
+            environment.
         settings: Arguments of the world.
     """
 
@@ -77,7 +78,7 @@ def run_check(options: CheckOptions) -> int:
     verdicts: Counter[str] = Counter()
     first_with: dict[str, str] = {}
     with warnings.catch_warnings():
-        # Gymnasium warns about the misuse that a check commits on purpose.
+        # Gymnasium warns about misuse that a check commits intentionally.
         warnings.simplefilter("ignore", UserWarning)
         for result in run_checks(under_test):
             verdict = "skip" if result.skipped else "fail" if result.failure else "pass"
@@ -107,19 +108,19 @@ def _require_engine(env_id: str, kwargs: dict[str, Any]) -> None:
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _FILES = {"world.py.txt": "{}.py", "test_world.py.txt": "test_{}.py", "pyproject.toml.txt": "pyproject.toml"}
-"""Template to the name of the file that is made from it."""
+"""Template to the name of the file created from it."""
 
 _IMPORTED_BY_TOOLS = frozenset(("setup", "conftest", "sitecustomize", "usercustomize"))
-"""Modules that setuptools, pytest, or Python import if they are there."""
+"""Modules that setuptools, pytest, or Python import if they exist."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NewOptions:
-    """Write a package with a world of your own: a small one that is complete, to be changed into yours.
+    """Write a package with your own world: a small complete example for you to change.
 
     Attributes:
         name: Its module, such as my_world.
-        folder: Where its folder is made; the current one by default.
+        folder: Folder in which the package's folder is created; the current one by default.
     """
 
     name: Annotated[str, Positional, arg(metavar="NAME")]
@@ -127,7 +128,7 @@ class NewOptions:
 
 
 def run_new(options: NewOptions) -> None:
-    """Writes the package and prints what to do with it."""
+    """Writes the package and prints the next commands."""
     package = options.folder.expanduser() / options.name
     _require_new_module(options.name, package)
     title = "".join(part.capitalize() for part in options.name.split("_"))
@@ -141,12 +142,12 @@ def run_new(options: NewOptions) -> None:
 
 
 def _require_new_module(name: str, package: Path) -> None:
-    """Raises `ConfigError` unless a name can be that of a new module that hides no other one."""
+    """Raises `ConfigError` unless a name is valid for a new module and hides no other one."""
     is_name = _NAME.fullmatch(name) is not None and not keyword.iskeyword(name)
-    require(is_name, f"NAME is a Python module in lower case, such as my_world; got {name!r}.")
-    require(not package.exists(), f"{package} exists already and is left as it is. Choose another name or --folder.")
+    require(is_name, f"NAME must be the name of a Python module in lower case, such as my_world; got {name!r}.")
+    require(not package.exists(), f"{package} already exists and is not changed. Choose another name or --folder.")
     is_taken = name in sys.stdlib_module_names | _IMPORTED_BY_TOOLS or importlib.util.find_spec(name) is not None
-    require(not is_taken, f"There is a module {name!r} already, or Python or its tools use the name. Choose another.")
+    require(not is_taken, f"A module {name!r} already exists, or Python or its tools use the name. Choose another.")
 
 
 def _next_commands(package: Path, env_id: str) -> str:
@@ -171,10 +172,11 @@ class ReportOptions:
     """Write the report of a run, or of any recorded episodes, as one HTML file.
 
     Attributes:
-        run: The run's directory, such as runs/frozenlake_tiny; of a run of stages, that of all of them.
-        beside: Directory of another run to lay beside it.
-        live: Whether to write the report again every 20 seconds, until interrupted; an open page follows by itself, but
-            for one of stages.
+        run: The run's directory, such as runs/frozenlake_tiny; for a run of stages, the directory of all
+            stages.
+        beside: Directory of another run to compare it with.
+        live: Whether to rewrite the report every 20 seconds until interrupted; an open page reloads itself,
+            except that of a run of stages.
     """
 
     run: Annotated[str, Positional, arg(metavar="RUN")]
@@ -187,7 +189,7 @@ _EVERY_S = 20.0
 
 
 def run_report(options: ReportOptions) -> None:
-    """Writes the report, and prints where it is."""
+    """Writes the report, and prints its path."""
     try:
         from vlm_envs.records.report_page import build_report, build_stages_report, stage_folders
     except ImportError as error:
@@ -203,19 +205,20 @@ def run_report(options: ReportOptions) -> None:
         while options.live:
             time.sleep(_EVERY_S)
             write(_EVERY_S)
-    except KeyboardInterrupt:  # the page that stays behind must not wait for another
+    except KeyboardInterrupt:  # the remaining page must not wait for another version
         write(None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FilmOptions:
-    """Write recorded episodes as an animated GIF: each picture beside what the agent says of it.
+    """Write recorded episodes as an animated GIF that shows each image next to the agent's response.
 
     Attributes:
         run: Directory of a run, such as runs/frozenlake_tiny, or of any recorded episodes.
-        out: The file; film.gif of the run by default.
-        label: Which evaluation's, such as before; by default after, or the last one where there is no after.
-        seeds: Levels to show, in this order; by default the first three solved ones of several turns.
+        out: Output file; film.gif in the run's directory by default.
+        label: Label of the evaluation, such as before; by default after, or the last one if there is no
+            after.
+        seeds: Levels to show, in this order; by default the first three solved ones with several turns.
     """
 
     run: Annotated[str, Positional, arg(metavar="RUN")]
@@ -225,7 +228,7 @@ class FilmOptions:
 
 
 def run_film(options: FilmOptions) -> None:
-    """Writes the film, and prints where it is and how large."""
+    """Writes the film, and prints its path and size."""
     from vlm_envs.records.film import write_film  # Pillow, for which a wrong option must not wait
 
     path = options.out or Path(options.run) / "film.gif"
@@ -251,13 +254,13 @@ def main(words: Sequence[str] | None = None) -> int:
     """Runs one command.
 
     Args:
-        words: Arguments after the program's name; None takes those of the process.
+        words: Arguments after the program's name; None for those of the process.
 
     Returns:
-        The exit code: 0 when all is well, 1 when a check failed, 2 when the call was wrong.
+        The exit code: 0 for success, 1 if a check failed, 2 for a usage error.
     """
     is_script = Path(sys.argv[0]).stem == SCRIPT
     if is_script and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # as `python -m` does, for the user's own worlds
+        sys.path.insert(0, os.getcwd())  # as `python -m` does, for users' own worlds
     program = SCRIPT if is_script else "python -m vlm_envs"
     return run_command(program, COMMANDS, words, version=f"vlm-envs {__version__}")

@@ -1,4 +1,4 @@
-"""`python -m vlm_envs gallery`: the first, middle and last picture of a solved episode of every world."""
+"""`python -m vlm_envs gallery`: the first, middle, and last image of a solved episode of every world."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ Picture = npt.NDArray[np.uint8]
 PICTURE_HEIGHT_PX = 168
 GAP_PX = 12
 ROW_WIDTH_PX = 3 * PICTURE_HEIGHT_PX + 2 * GAP_PX
-"""Widest row of pictures; wider ones are scaled down, never cut."""
+"""Maximum width of a row of images; wider ones are scaled down, never cropped."""
 FONT_SIZE = 14
 LINE_PX = 20
 MAX_LINES = 3
-"""Most lines of one paragraph in an image."""
+"""Maximum number of lines of a paragraph in an image."""
 INK = (40, 44, 52)
 PAPER = (255, 255, 255)
 
 
 class Strip(NamedTuple):
-    """Some pictures of one episode, side by side, with words above and below.
+    """Some images of one episode, side by side, with text above and below.
 
     Attributes:
         env_id: The world's id.
-        caption: One line: which world, which seed, how it went.
+        caption: One line with the world, the seed, and the outcome.
         image: The whole strip.
     """
 
@@ -50,17 +50,17 @@ class Strip(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class GalleryOptions:
-    """Save pictures of every world.
+    """Save images of every world.
 
     Attributes:
-        out: Folder for the pictures.
+        out: Folder for the images.
     """
 
     out: Path
 
 
 def run(options: GalleryOptions) -> None:
-    """Saves one picture a world, all of them in one (`worlds.png`), and a page that shows them."""
+    """Saves one image per world, one with all of them (`worlds.png`), and a page that shows them."""
     out = options.out
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ def run(options: GalleryOptions) -> None:
             require_available(env_id)
             strips.append(strip_of(env_id, seed=0))
         except EngineUnavailableError as error:
-            print(f"{env_id} is left out: {error}", file=sys.stderr)
+            print(f"{env_id} is omitted: {error}", file=sys.stderr)
     for strip in strips:
         strip.image.save(out / file_name(strip.env_id))
     stack([strip.image for strip in strips]).save(out / "worlds.png")
@@ -81,19 +81,19 @@ def run(options: GalleryOptions) -> None:
 
 
 def file_name(env_id: str) -> str:
-    """Returns the picture's file name, e.g. `"sokoban-v0.png"`."""
+    """Returns the file name of a world's image, e.g. `"sokoban-v0.png"`."""
     return env_id.rpartition("/")[2].lower() + ".png"
 
 
 def strip_of(env_id: str, seed: int) -> Strip:
-    """Returns the first, middle and last picture of an episode solved by the world's own planner.
+    """Returns the first, middle, and last image of an episode solved by the world's own planner.
 
     Args:
         env_id: A registered id.
         seed: Seed of the episode.
 
     Returns:
-        The strip; a world without a planner shows its first picture only.
+        The strip; for a world without a planner, with its first image only.
 
     Raises:
         EngineUnavailableError: If the world's engine is missing or cannot start.
@@ -111,7 +111,7 @@ def strip_of(env_id: str, seed: int) -> Strip:
 
 
 def solved_episode(world: World[Any, Any], plan: Sequence[Any]) -> list[Picture]:
-    """Returns the picture before the first action and after each action that leads to one.
+    """Returns the image before the first action and after each action that leads to one.
 
     Args:
         world: The world, reset.
@@ -121,13 +121,13 @@ def solved_episode(world: World[Any, Any], plan: Sequence[Any]) -> list[Picture]
     pictures = [world.view.image(state)]
     for action in plan:
         state, _ = world.dynamics.step(state, action, world.np_random)
-        if world.view.images(state) != ():  # An answer shows nothing.
+        if world.view.images(state) != ():  # After an answer there is no image.
             pictures.append(world.view.image(state))
     return pictures
 
 
 def draw_strip(pictures: Sequence[Picture], caption: str, *, above: Sequence[str] = (), below: str = "") -> Image.Image:
-    """Returns pictures of equal height, side by side, with a caption and paragraphs around them."""
+    """Returns images of equal height, side by side, with a caption and paragraphs around them."""
     height = _row_height(pictures)
     images = [Image.fromarray(picture) for picture in pictures]
     sizes = [(round(image.width * height / image.height), height) for image in images]
@@ -147,7 +147,7 @@ def draw_strip(pictures: Sequence[Picture], caption: str, *, above: Sequence[str
 
 
 def _row_height(pictures: Sequence[Picture]) -> int:
-    """Returns the height at which pictures, gaps between them, fit into a row."""
+    """Returns the height at which images and the gaps between them fit into a row."""
     room = ROW_WIDTH_PX - GAP_PX * (len(pictures) - 1)
     ratios = [float(picture.shape[1] / picture.shape[0]) for picture in pictures]
     height: int = min(PICTURE_HEIGHT_PX, math.ceil(room / sum(ratios)))
@@ -157,7 +157,7 @@ def _row_height(pictures: Sequence[Picture]) -> int:
 
 
 def _wrapped(paragraph: str) -> list[str]:
-    """Returns a paragraph in lines that fit into a row, at most `MAX_LINES`; the last one says if some are left out."""
+    """Returns a paragraph in at most `MAX_LINES` lines that fit into a row; an ellipsis marks omitted text."""
     font = ImageFont.load_default(size=FONT_SIZE)
     lines: list[str] = []
     for word in paragraph.split():
@@ -173,7 +173,7 @@ def _wrapped(paragraph: str) -> list[str]:
 
 
 def _shortened(line: str, font: Any, *, goes_on: bool = False) -> str:
-    """Returns a line that fits into a row, with an ellipsis where something is left out."""
+    """Returns a line that fits into a row, with an ellipsis if text is omitted."""
     if not goes_on and font.getlength(line) <= ROW_WIDTH_PX:
         return line
     num_fitting = bisect_right(range(1, len(line) + 1), ROW_WIDTH_PX, key=lambda n: font.getlength(f"{line[:n]} …"))
@@ -189,7 +189,7 @@ def _write(canvas: Image.Image, lines: Sequence[str], top: int) -> None:
 
 
 def stack(images: Sequence[Image.Image]) -> Image.Image:
-    """Returns images of one width, one below the other."""
+    """Returns images of equal width, one below the other."""
     return Image.fromarray(np.concatenate([np.asarray(image) for image in images]))
 
 

@@ -1,4 +1,4 @@
-"""Worlds that a person names on a command line: their arguments (`--set NAME=VALUE`), descriptions, and making them."""
+"""Worlds named on a command line: their arguments (`--set NAME=VALUE`), descriptions, and creation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Settings = Annotated[
     UseAppendAction,
     arg(name="set", metavar="NAME=VALUE", help="An argument of the world, such as num_boxes=2; may be repeated."),
 ]
-"""A field of options that takes a world's arguments."""
+"""A field of an options class for a world's arguments."""
 
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 _NEXT_SETTING = re.compile(r",\s*[A-Za-z_]\w*=")
@@ -32,11 +32,11 @@ _WORDS = {"true": True, "false": False, "none": None}
 
 
 def parse_settings(texts: Iterable[str], *, option: str = "--set", example: str = "num_boxes=2") -> dict[str, Any]:
-    """Returns settings, each `NAME=VALUE`, by name: Python literals, or strings where they are none. The last counts.
+    """Returns settings, each `NAME=VALUE`, by name: Python literals, or strings if they are not. The last one counts.
 
     Raises:
-        ConfigError: If a text has no name or no equals sign; it names the option they were given by, and an
-            example of what that takes.
+        ConfigError: If a text has no name or no equals sign; the message names the option and gives an
+            example.
     """
     return dict(_parse_setting(text, option, example) for text in texts)
 
@@ -54,11 +54,11 @@ def _parse_setting(text: str, option: str, example: str) -> tuple[str, Any]:
 def split_settings(text: str, separator: str) -> tuple[str, list[str]]:
     """Returns the text before the first `separator name=`, and each `name=value` after it.
 
-    Commas within brackets or quotes are part of a value. The colon of `adapt:` is not a separator: the file name after
-    it may contain an equals sign.
+    Commas within brackets or quotes are part of a value. The colon of `adapt:` is not a separator: the file
+    name after it may contain an equals sign.
 
     Raises:
-        ConfigError: If a bracket or a quote that is not closed would make other settings part of a value.
+        ConfigError: If an unclosed bracket or quote would make other settings part of a value.
     """
     prefix, colon, _ = text.partition(":")
     start = len(prefix + colon) if prefix in RESOLVERS else 0
@@ -77,7 +77,7 @@ def split_settings(text: str, separator: str) -> tuple[str, list[str]]:
 
 
 def _require_no_open_bracket(setting: str) -> None:
-    """Refuses a last setting with an open bracket, unless it is a text that contains no other setting."""
+    """Rejects a last setting with an open bracket, unless it is a text that contains no other setting."""
     _, _, value = setting.partition("=")
     is_data = value.startswith(("{", "[")) or (value.startswith("(") and "," in value)
     require(
@@ -87,7 +87,7 @@ def _require_no_open_bracket(setting: str) -> None:
 
 
 def _require_no_open_quote(setting: str) -> None:
-    """Refuses a value that begins with a quote, contains another setting, and is not a quoted text."""
+    """Rejects a value that begins with a quote, contains another setting, and is not a quoted text."""
     name, _, value = setting.partition("=")
     if name.isidentifier() and value.startswith(("'", '"')) and _NEXT_SETTING.search(value):
         is_quoted = parse_settings([setting])[name] != value
@@ -97,7 +97,7 @@ def _require_no_open_quote(setting: str) -> None:
 def _split(settings: str, *, quotes: str) -> tuple[list[str], bool]:
     """Returns settings split at commas outside brackets and quotes, and whether every bracket and quote is closed.
 
-    A quote opens where a value or an element begins: an apostrophe within a word is text.
+    A quote opens only where a value or an element begins: an apostrophe within a word is text.
     """
     parts, closing, before = [""], "", "="
     for char in settings:
@@ -119,10 +119,10 @@ def _split(settings: str, *, quotes: str) -> tuple[list[str], bool]:
 
 
 def make_world(env_id: str, **kwargs: Any) -> World[Any, Any]:
-    """Makes a world without Gymnasium's wrappers; its id may have a module in front.
+    """Creates a world without Gymnasium's wrappers; its id may have a module in front.
 
     Raises:
-        ConfigError: If the id is unknown, is no `World`, or does not take the arguments.
+        ConfigError: If the id is unknown or does not belong to a `World`, or the arguments do not fit.
     """
     world = make(env_id, **kwargs).unwrapped
     if not isinstance(world, World):
@@ -131,7 +131,7 @@ def make_world(env_id: str, **kwargs: Any) -> World[Any, Any]:
 
 
 def describe(env_id: str) -> str:
-    """Returns one sentence on a registered world: what differs for a variant, else the first line of its docstring."""
+    """Returns one sentence about a registered world: a variant's difference, else the first line of its docstring."""
     variant = VARIANTS.get(env_id)
     return docstring(env_id).partition("\n")[0] if variant is None else variant.summary
 
@@ -139,7 +139,7 @@ def describe(env_id: str) -> str:
 def docstring(env_id: str) -> str:
     """Returns a registered world's docstring without its indentation, or an empty string.
 
-    It is read from the source, since importing a world takes the packages it needs.
+    It is read from the source, since importing a world requires its packages.
     """
     entry_point = gym.registry[env_id].entry_point
     if isinstance(entry_point, str) and (written := written_docstring(entry_point)):

@@ -36,7 +36,7 @@ KEYS_HELP = {
     "Up": "arrows or w a s d move, r again, n next level, q quit",
     "moveahead": "up down go, left right turn, a d step aside, i k look up and down, r again, n next level, q quit",
 }
-"""Help by what the up arrow does."""
+"""Help by the action of the up arrow."""
 
 NUM_SPARE_ROWS = 1
 """Rows for the typed line."""
@@ -49,12 +49,12 @@ class PlayOptions:
     Attributes:
         env_id: For example VLM/Sokoban-v0, or adapt:ID for a Gymnasium environment.
         seed: Seed of the first level.
-        obs_mode: What is shown.
-        level: A text file with the level to play.
+        obs_mode: Kind of observation to show.
+        level: Text file with the level to play.
         size: Rows and columns of a grid world.
         settings: Arguments of the world.
-        colors: Colours of the terminal; None to find out.
-        typed: Whether to type actions where keys would move.
+        colors: Colors of the terminal; detected by default.
+        typed: Whether to type actions in worlds with key controls.
         window: Whether to play in a window of the browser instead of the terminal.
     """
 
@@ -69,7 +69,7 @@ class PlayOptions:
     window: bool = False
 
     def __post_init__(self) -> None:
-        """Refuses seeds that Gymnasium does."""
+        """Rejects seeds that Gymnasium rejects."""
         require_at_least(self, 0, "seed")
 
 
@@ -103,7 +103,7 @@ def run(options: PlayOptions) -> None:
 
 
 def session_of(env_id: str, **kwargs: Any) -> Session:
-    """Returns the session of a world; arguments as in `Session`."""
+    """Returns the session of a world; for the arguments, see `Session`."""
     creator = creator_of(env_id)
     asking = sys.modules.get("vlm_envs.qa.qa_world")  # Imported by every question-answering world, and by no other.
     if asking is None or not (isinstance(creator, type) and issubclass(creator, asking.QAWorld)):
@@ -137,7 +137,7 @@ def frame(session: Session, colors: Colors, help_line: str, opening: Sequence[st
 
 
 def _picture(session: Session, colors: Colors, below: Sequence[str]) -> list[str]:
-    """Returns the picture in the rows that the lines below it leave; a long text scrolls it away rather than out."""
+    """Returns the image in the rows above the lines; a long text scrolls it up rather than omitting it."""
     if colors == "none":
         return session.drawn_in_words()
     columns, rows = shutil.get_terminal_size()
@@ -147,7 +147,7 @@ def _picture(session: Session, colors: Colors, below: Sequence[str]) -> list[str
 
 
 def _play_with_keys(session: Session, colors: Colors, keys: Mapping[str, str]) -> None:
-    """Plays on the terminal's second screen, with the rules until the first key; the last status stays on the first."""
+    """Plays on the terminal's alternate screen, with the rules until the first key; the last status stays visible."""
     opening = session.opening()
 
     def show() -> None:
@@ -168,7 +168,7 @@ def _play_with_keys(session: Session, colors: Colors, keys: Mapping[str, str]) -
 
 
 def _typed_lines() -> Iterator[str]:
-    """Yields lines typed at a prompt, with the editing keys and the history of readline where Python has it."""
+    """Yields lines typed at a prompt, with readline's editing keys and history if Python has it."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401
     with contextlib.suppress(EOFError, KeyboardInterrupt):
@@ -200,7 +200,7 @@ def _read_level(path: Path) -> str:
 
 
 def _size_argument(size: int | None, env_id: str) -> dict[str, Any]:
-    """Returns `--size` under the name the world has for it."""
+    """Returns `--size` as the argument that the world has for it."""
     if size is None:
         return {}
     parameters = inspect.signature(creator_of(env_id)).parameters
@@ -208,4 +208,4 @@ def _size_argument(size: int | None, env_id: str) -> dict[str, Any]:
         return {"size": size}
     if "dim_room" in parameters:
         return {"dim_room": (size, size)}
-    raise ConfigError(f"{env_id} has no size. Leave out --size, or name its argument: --set NAME=VALUE.")
+    raise ConfigError(f"{env_id} has no size. Omit --size, or name its argument: --set NAME=VALUE.")

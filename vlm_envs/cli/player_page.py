@@ -1,6 +1,6 @@
 """A browser page on which a person plays.
 
-Its address contains a random word, and its server listens on the loopback interface only.
+Its address contains a random word, and its server listens only on the loopback interface.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from PIL import Image
 
 _PAGE = Path(__file__).with_name("player_page.html")
 _HOLD_S = 20.0
-"""How long a request waits for the next turn."""
+"""Maximum time that a request waits for the next turn, in seconds."""
 _LONGEST_ANSWER = 1_000_000
 _NO_KEYS: Mapping[str, str] = MappingProxyType({})
 
@@ -34,7 +34,7 @@ class PlayerPage:
     """A page that stays open until `close` is called.
 
     Args:
-        open_url: Shows an address to the person; the system's browser by default.
+        open_url: Opens an address for the person; the system's browser by default.
 
     Attributes:
         url: Its address.
@@ -56,13 +56,13 @@ class PlayerPage:
     def ask(
         self, title: str, text: str, images: Iterable[npt.NDArray[np.uint8]], keys: Mapping[str, str] = _NO_KEYS
     ) -> str:
-        """Shows a turn and returns the answer; Ctrl-C at the terminal interrupts the wait.
+        """Shows a turn and returns the answer; Ctrl-C in the terminal interrupts the wait.
 
         Args:
             title: Heading.
-            text: Shown below the images.
+            text: Text below the images.
             images: uint8[H, W, 3].
-            keys: What each key answers, by its name in browsers. Without any, the answer is typed.
+            keys: Answer of each key, by its name in browsers. If empty, the answer is typed.
         """
         shown = {"title": title, "text": text, "images": [_data_uri(image) for image in images], "keys": dict(keys)}
         with self._changed:
@@ -73,18 +73,18 @@ class PlayerPage:
         return self._answer or ""
 
     def close(self) -> None:
-        """Stops the server; an open page reports it."""
+        """Stops the server; an open page reports this."""
         self._server.shutdown()
         self._server.server_close()
 
     def turn_after(self, number: int) -> dict[str, Any] | None:
-        """Returns the turn that waits for an answer, for JSON; None if there is none within a while."""
+        """Returns the turn that waits for an answer, for JSON; None if there is none within `_HOLD_S`."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_waiting(number), timeout=_HOLD_S)
             return self._turn if self._is_waiting(number) else None
 
     def answer(self, number: int, text: str) -> None:
-        """Takes an answer; one to an earlier turn, from another tab, is ignored."""
+        """Accepts an answer; one to an earlier turn, from another tab, is ignored."""
         with self._changed:
             if self._answer is None and number == self._number:
                 self._answer = text
@@ -122,7 +122,7 @@ def _handler(page: PlayerPage, word: str) -> type[BaseHTTPRequestHandler]:
             return self._send(b"", "text/plain", HTTPStatus.NO_CONTENT)
 
         def _asked(self) -> tuple[str | None, int]:
-            """Returns the path below the secret word, None without it, and the turn's number."""
+            """Returns the path after the secret word, None without it, and the turn's number."""
             address = urlsplit(self.path)
             number = address.query.rpartition("=")[2]
             before, _, path = address.path.rpartition("/")
@@ -137,6 +137,6 @@ def _handler(page: PlayerPage, word: str) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(content)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Prints nothing: the terminal belongs to the player."""
+            """Prints nothing, since the player uses the terminal."""
 
     return Handler

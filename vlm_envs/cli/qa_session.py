@@ -21,7 +21,8 @@ from vlm_envs.tools.tool_registry import Tool, ToolRegistry
 class QASession(Session):
     """One question-answering world, played by a person. See `Session`.
 
-    A line is an answer or a tool call. Where a strategy looks before it answers, the first line is its thought.
+    A line is an answer or a tool call. If a strategy inspects the image before it answers, the first line is
+    its thought.
     """
 
     def restart(self) -> None:
@@ -50,11 +51,11 @@ class QASession(Session):
 
     @property
     def pictures(self) -> list[npt.NDArray[np.uint8]]:
-        """The picture shown with the question, and the latest one."""
+        """The image shown with the question, and the latest one."""
         return [self.picture] if self.info["turn"] == 0 else [self._opening_picture, self.picture]
 
     def drawn_in_words(self) -> list[str]:
-        """Returns nothing: a question's facts contain its answer."""
+        """Returns an empty list, since a question's facts contain its answer."""
         return []
 
     def read(self, typed: str) -> str | None:
@@ -83,16 +84,16 @@ class QASession(Session):
         return ""
 
     def told(self) -> list[str]:
-        """Returns pictures, texts, and question, and the last tool result."""
+        """Returns images, texts, and question, and the last tool result."""
         return [*self.task.instruction(self.state).splitlines(), *self.state.reply.splitlines()]
 
     def opening(self) -> list[str]:
-        """Returns what to show once: the goal, and the rules without the tools' JSON schemas."""
+        """Returns the text to show once: the goal, and the rules without the tools' JSON schemas."""
         rules = [line for tool in self.tools for line in _described(tool)] if self.tools else self.task.rules
         return [f"{self.task.name}. {self.task.goal}", *rules]
 
     def help(self) -> str:
-        """Returns what can be typed."""
+        """Returns the possible inputs."""
         lines = "r again, n next question, q quit"
         if self.over:
             return lines
@@ -101,13 +102,13 @@ class QASession(Session):
         return " | ".join([*(["TOOL NAME=VALUE ..."] if self.tools else []), answer, lines])
 
     def standing(self) -> str:
-        """Returns whether the answer was right, and what would have been."""
+        """Returns whether the answer was correct, and the correct one if not."""
         if not self.over:
             return ""
         return "Right." if self.info["success"] else f"Lost. {self.what_was_right()}".strip()
 
     def what_was_right(self) -> str:
-        """Returns the right answer, why, and where the evidence is."""
+        """Returns the correct answer, the reason, and the location of the evidence."""
         sample = self.state.sample
         boxes = [evidence.box for evidence in sample.evidence if evidence.image == 0]
         seen = [f"page {page}" for page in sample.evidence_pages]

@@ -36,7 +36,7 @@ KEYMAPS: tuple[Mapping[str, str], ...] = (
         "PageUp": "lookup", "PageDown": "lookdown", "i": "lookup", "k": "lookdown",
     },
 )  # fmt: skip
-"""Key to action, for worlds that have exactly these actions. Keys have the names that browsers give them."""
+"""Key to action, for worlds that have exactly these actions. Keys have their names in browsers."""
 
 _ARGUMENT = re.compile(r"\s+(?=[A-Za-z_]\w*=)")
 
@@ -44,8 +44,8 @@ _ARGUMENT = re.compile(r"\s+(?=[A-Za-z_]\w*=)")
 def written_response(world: World[Any, Any], typed: str) -> str:
     """Returns the response that a typed text stands for, in the format expected now and without thoughts.
 
-    A text that contains the format's tags is a whole response. Where tools can be called, `TOOL NAME=VALUE ...` or
-    its JSON is a call. Any other text is an action or an answer.
+    A text that contains the format's tags is a whole response. If tools can be called, `TOOL NAME=VALUE ...`
+    or its JSON is a call. Any other text is an action or an answer.
     """
     expected = world.turn_format
     if any(f"<{name}>" in typed for name in expected.sections):
@@ -78,8 +78,8 @@ def _value(text: str) -> Any:
 class Session:
     """One world played by a person, level after level.
 
-    People explore: limits on turns and actions apply only where `kwargs` sets them. The others are lifted after the
-    world is made, so the levels are those an agent gets.
+    People explore, so limits on turns and actions apply only if `kwargs` sets them. The others are removed
+    after the world is created, so the levels are those an agent gets.
 
     Args:
         env_id: A registered id.
@@ -88,7 +88,7 @@ class Session:
         **kwargs: Arguments of the world.
 
     Raises:
-        ConfigError: If the world is unknown or does not take the arguments.
+        ConfigError: If the world is unknown or the arguments do not fit.
         LevelError: If the level cannot be read.
     """
 
@@ -101,7 +101,7 @@ class Session:
         self.restart()
 
     def restart(self) -> None:
-        """Starts the same level again."""
+        """Restarts the same level."""
         options = None if self.level is None else {"level": self.level}
         self.observation, self.info = self.world.reset(seed=self.seed, options=options)
         self._start = self.world.state
@@ -113,7 +113,7 @@ class Session:
         self.note = ""
 
     def next_level(self) -> None:
-        """Starts the level of the next seed; a level given as text is left behind."""
+        """Starts the level of the next seed, also after a level given as text."""
         self.seed += 1
         self.level = None
         self.restart()
@@ -140,7 +140,7 @@ class Session:
             self.act(line)
 
     def act(self, typed: str) -> None:
-        """Carries out actions as the grammar reads them, e.g. `"Up, Left"`; what cannot be read is told in `note`."""
+        """Carries out actions as the grammar reads them, e.g. `"Up, Left"`; `note` explains any that cannot be read."""
         if self.over:
             self.note = "The episode is over: r plays it again, n the next level, q quits."
             return
@@ -155,7 +155,7 @@ class Session:
         self.note = "" if self.info["action_effective"] else "Nothing moved."
 
     def read(self, typed: str) -> str | None:
-        """Returns the whole response that a text stands for, or None after `note` was set: no turn is taken."""
+        """Returns the whole response that a text stands for; None, with the reason in `note`, if no turn is taken."""
         world = self.world
         response = written_response(world, typed)
         parsed = read_response(response, world.turn_format, world.task.grammar, sys.maxsize, world.reading)
@@ -181,12 +181,12 @@ class Session:
 
     @property
     def picture(self) -> npt.NDArray[np.uint8]:
-        """What is seen now, uint8[H, W, 3]; several pictures side by side."""
+        """The current image, uint8[H, W, 3]; several images are side by side."""
         return self.world.view.image(self.world.state)
 
     @property
     def pictures(self) -> list[npt.NDArray[np.uint8]]:
-        """Everything to look at now, each uint8[H, W, 3]."""
+        """All current images, each uint8[H, W, 3]."""
         return [self.picture]
 
     def state_lines(self) -> list[str]:
@@ -196,23 +196,23 @@ class Session:
         return self.world.true_description.splitlines() if "description" in self.world.obs_mode else []
 
     def told(self) -> list[str]:
-        """Returns what the task tells the player of this level and of how it stands, line by line."""
+        """Returns the task's instruction for this level and its hint on the current state, line by line."""
         task, state = self.world.task, self.world.state
         return "\n".join(filter(None, (task.instruction(state), task.hint(state)))).splitlines()
 
     def opening(self) -> list[str]:
-        """Returns what to show once, at the start: the goal and the rules."""
+        """Returns the text to show once, at the start: the goal and the rules."""
         task = self.world.task
         return [f"{task.name}. {task.goal}", *task.rules]
 
     def lines(self, help_line: str, opening: Sequence[str] = ()) -> list[str]:
-        """Returns the text to show: state in words if the mode has it, what is told, status, and help."""
+        """Returns the text to show: state in words if the mode has it, instruction and hint, status, and help."""
         return [*opening, *self.state_lines(), *self.told(), *self.status(), help_line]
 
     def drawn_in_words(self) -> list[str]:
         """Returns the state for terminals without colors: symbols or words, as far as the world has them.
 
-        Words that `state_lines` shows are left out.
+        Words that `state_lines` shows are omitted.
         """
         world = self.world
         if "symbolic" in world.task.representations:
@@ -221,7 +221,7 @@ class Session:
         return [] if lines == self.state_lines() else lines
 
     def status(self) -> list[str]:
-        """Returns what to show under the picture: three lines."""
+        """Returns the three lines to show under the image."""
         terms = ", ".join(f"{name} {value:+g}" for name, value in self.terms.items() if value)
         max_turns = self.world.max_turns
         turn = f"turn {self.info['turn']}{f' of {max_turns}' if max_turns != NO_LIMITS['max_turns'] else ', no limit'}"
@@ -232,13 +232,13 @@ class Session:
         ]
 
     def help(self) -> str:
-        """Returns what can be typed."""
+        """Returns the possible inputs."""
         again, following, leave = (f":{name}" if self._is_action(name) else name for name in COMMANDS)
         commands = f"{again} again, {following} next level, {leave} quit"
         return f"{commands}; or actions: {self.world.task.grammar.expected}"
 
     def standing(self) -> str:
-        """Returns how far the goal is, in one sentence."""
+        """Returns the distance to the goal, in one sentence."""
         if self.info["success"]:
             best = "" if self.fewest_actions is None else f"; the fewest possible are {self.fewest_actions}"
             return f"Solved with {self.num_actions} actions{best}."
@@ -250,16 +250,16 @@ class Session:
         return f"At least {left} action{'s' * (left != 1)} to go."
 
     def what_was_right(self) -> str:
-        """Returns what would have been right from the start; empty where no planner knows."""
+        """Returns the correct solution from the start; empty if there is no plan."""
         try:
             plan = self.world.dynamics.plan(self._start)
         except SolverLimitError:
             return ""
-        return f"Right would have been: {self.world.task.solution(self._start, plan)}." if plan else ""
+        return f"Correct: {self.world.task.solution(self._start, plan)}." if plan else ""
 
 
 def _for_a_person(env_id: str, kwargs: dict[str, Any]) -> World[Any, Any]:
-    """Returns a world that asks for no thoughts, where it has such a strategy."""
+    """Returns a world that asks for no thoughts, if it has such a strategy."""
     world = make_world(env_id, **kwargs)
     if "prompt_format" in kwargs or "no_think" not in world.task.formats:
         return world

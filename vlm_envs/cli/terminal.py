@@ -26,7 +26,7 @@ Colors = Literal["24bit", "256", "none"]
 
 UPPER_HALF_BLOCK = "▀"
 CUBE_LEVELS = (0, 95, 135, 175, 215, 255)
-"""Brightness of each of the six steps a channel has among xterm's 256 colours."""
+"""Brightness of each of the six levels of a channel among xterm's 256 colors."""
 
 RESET = "\x1b[0m"
 ENTER_SCREEN = "\x1b[?1049h\x1b[?25l"
@@ -34,7 +34,7 @@ LEAVE_SCREEN = "\x1b[?25h\x1b[?1049l"
 
 
 def colors_of(stream: TextIO, environ: Mapping[str, str]) -> Colors:
-    """Returns how many colours a stream shows, by `NO_COLOR`, `COLORTERM` and `TERM`; `"none"` if it is no terminal."""
+    """Returns the color support of a stream, by `NO_COLOR`, `COLORTERM`, and `TERM`; `"none"` if not a terminal."""
     term = environ.get("TERM", "")
     if not stream.isatty() or "NO_COLOR" in environ or term in ("", "dumb"):
         return "none"
@@ -44,7 +44,7 @@ def colors_of(stream: TextIO, environ: Mapping[str, str]) -> Colors:
 
 
 def half_blocks(image: npt.NDArray[np.uint8], colors: Colors, *, max_columns: int, max_rows: int) -> list[str]:
-    """Returns a picture, uint8[H, W, 3], in lines of text within a size, each ending with a reset; never enlarged."""
+    """Returns an image, uint8[H, W, 3], as lines of text within a size, each ending with a reset; never enlarged."""
     height, width = image.shape[:2]
     scale = min(1.0, max_columns / width, 2 * max_rows / height)
     num_columns = max(1, int(width * scale))
@@ -55,12 +55,12 @@ def half_blocks(image: npt.NDArray[np.uint8], colors: Colors, *, max_columns: in
 
 
 def wrapped(lines: Iterable[str]) -> list[str]:
-    """Returns lines broken between words where a terminal is too narrow; whole for a file or a pipe."""
+    """Returns lines broken between words if a terminal is too narrow; unbroken for a file or a pipe."""
     return [row for line in lines for row in terminal_tables.wrapped(line)]
 
 
 def _line(upper: npt.NDArray[np.uint8], lower: npt.NDArray[np.uint8], colors: Colors) -> str:
-    """Returns one line of characters; a colour is written only where it changes."""
+    """Returns one line of characters; a color is written only where it changes."""
     parts: list[str] = []
     shown: tuple[str, str] | None = None
     for top, bottom in zip(upper, lower, strict=True):
@@ -73,7 +73,7 @@ def _line(upper: npt.NDArray[np.uint8], lower: npt.NDArray[np.uint8], colors: Co
 
 
 def _color(pixel: npt.NDArray[np.uint8], colors: Colors) -> str:
-    """Returns the part of an escape sequence that names a colour."""
+    """Returns the part of an escape sequence that specifies a color."""
     red, green, blue = (int(value) for value in pixel)
     if colors == "24bit":
         return f"2;{red};{green};{blue}"
@@ -88,17 +88,17 @@ NAMED_KEYS: dict[str, str] = {
     "\x1b[D": "ArrowLeft", "\x1bOD": "ArrowLeft",
     "\x1b[5~": "PageUp", "\x1b[6~": "PageDown",
 }  # fmt: skip
-"""What terminals send, to the key's name in browsers. They send arrows in one of two forms."""
+"""Bytes sent by terminals to the key's name in browsers. Terminals send arrows in one of two forms."""
 
 _ESCAPE_WAIT_S = 0.05
-"""An arrow's remaining bytes arrive within this time; a lone Escape has none."""
+"""Maximum time in seconds until an arrow's remaining bytes arrive; a lone Escape has none."""
 
 _MAX_ESCAPE_BYTES = 8
 
 
 @contextlib.contextmanager
 def raw_keys(descriptor: int) -> Iterator[None]:
-    """Makes a terminal report each key immediately and without echo; restores it afterwards whatever happens."""
+    """Makes a terminal report each key immediately and without echo; always restores it afterwards."""
     before = termios.tcgetattr(descriptor)
     tty.setcbreak(descriptor)
     try:
@@ -121,7 +121,7 @@ def read_keys(descriptor: int) -> Iterator[str]:
 
 
 def _is_whole(sequence: bytes) -> bool:
-    """Returns whether an escape sequence is complete: it ends in a letter or a tilde after its bracket."""
+    """Returns whether an escape sequence is complete: it ends with a letter or a tilde after its bracket."""
     return len(sequence) > 2 and (sequence[-1:].isalpha() or sequence.endswith(b"~"))
 
 

@@ -1,1 +1,1 @@
-"""What was played, on disk: episodes and metrics as JSON lines and pictures, statistics, and the report."""
+"""Episodes and metrics on disk, as JSON lines and images, with the reports made from them."""

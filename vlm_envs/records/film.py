@@ -1,4 +1,4 @@
-"""Recorded episodes as a short animation: what an agent is shown, beside what it says of it, section by section."""
+"""Recorded episodes as a short animation: the images an agent is shown, next to its response, section by section."""
 
 from __future__ import annotations
 
@@ -19,34 +19,35 @@ from vlm_envs.validation import require
 PICTURE_PX, TEXT_PX, MARGIN_PX, FONT_PX = 280, 520, 16, 15
 INK, PALE, PAPER = "#22303c", "#7a8894", "#ffffff"
 COLOURS = {"observation": "#2f6db5", "reasoning": "#4c4f56", "prediction": "#8a5fb0", "answer": "#b3541e"}
-"""Of the names of sections; others are ink."""
+"""Colors of the names of sections; others use `INK`."""
 SECTION_MS, TURN_MS, END_MS = 900, 1100, 2200
-"""How long a new section stands alone, a whole turn, and the end of an episode."""
+"""Display time of a new section, of a whole turn, and of the end of an episode, in milliseconds."""
 _WIDTH = TEXT_PX // (FONT_PX // 2)
-"""Of a line, in characters."""
+"""Width of a line, in characters."""
 _MAX_QUESTION_LINES = 12
 USUAL_LABEL = "after"
 NUM_COLOURS = 256
-"""Of all frames together, as many as a GIF's palette holds."""
+"""Number of colors of all frames together, the maximum of a GIF's palette."""
 
 
 def write_film(
     run: str | Path, path: Path, *, label: str | None = None, seeds: Sequence[int] = (), num_episodes: int = 3
 ) -> int:
-    """Writes recorded episodes as an animated GIF without end.
+    """Writes recorded episodes as an animated GIF that loops forever.
 
     Args:
         run: Directory of a run, or of any recorded episodes.
-        path: Of the GIF.
-        label: Of an evaluation with recorded episodes; by default `after`, or the last one where there is no `after`.
-        seeds: Levels to show, in this order; empty for the first solved ones of several turns.
-        num_episodes: How many of those.
+        path: Path of the GIF.
+        label: Label of an evaluation with recorded episodes; by default `after`, or the last one if there is
+            no `after`.
+        seeds: Levels to show, in this order; empty for the first solved ones with several turns.
+        num_episodes: Number of these.
 
     Returns:
         The file's size in bytes.
 
     Raises:
-        MissingRunDataError: If there are no such episodes.
+        MissingRunDataError: If the episodes do not exist.
     """
     reader = RunReader(run)
     recorded = reader.trajectories(_usual_label(reader) if label is None else label)
@@ -60,26 +61,26 @@ def write_film(
 
 
 def _usual_label(reader: RunReader) -> str:
-    """Returns `after`, as trainers call their last evaluation, or where there is none the last label of others."""
+    """Returns `after`, the trainers' label of the last evaluation, or the last other label if there is no `after`."""
     labels = reader.trajectory_labels()
     evaluated = [label for label in labels if not is_training_label(label)]
     return USUAL_LABEL if USUAL_LABEL in labels else next(reversed(evaluated or labels), USUAL_LABEL)
 
 
 def _chosen(episodes: Sequence[Record], seeds: Sequence[int], num_episodes: int) -> list[Record]:
-    """Returns the episodes to show; those of several turns show more than one thought."""
+    """Returns the episodes to show, preferring those with several turns, which show more than one thought."""
     if not seeds:
         solved = [episode for episode in episodes if episode["success"]]
         return (sorted(solved, key=lambda each: len(each["turns"]) < 2) or list(episodes))[:num_episodes]
     by_seed = {int(episode["seed"]): episode for episode in episodes}
     missing = [seed for seed in seeds if seed not in by_seed]
     if missing:
-        raise MissingRunDataError(f"No recorded episode has the seed {missing[0]}; there are {sorted(by_seed)}.")
+        raise MissingRunDataError(f"No recorded episode has the seed {missing[0]}; recorded seeds: {sorted(by_seed)}.")
     return [by_seed[seed] for seed in seeds]
 
 
 def _film(episodes: Sequence[Record], images: ImageStore) -> Iterator[tuple[Image.Image, int]]:
-    """Yields frames with how long each stands, in milliseconds."""
+    """Yields frames with their display times, in milliseconds."""
     require(bool(episodes), "There is no recorded episode to show.")
     height = max(_height([*_question(turn), *_sections(turn)]) for episode in episodes for turn in episode["turns"])
     for episode in episodes:
@@ -98,7 +99,7 @@ def _film(episodes: Sequence[Record], images: ImageStore) -> Iterator[tuple[Imag
 
 
 def _with_one_palette(frames: Sequence[Image.Image]) -> list[Image.Image]:
-    """Returns frames of one size with a palette in common: with one each, what stands still would change colour."""
+    """Returns frames of one size with a common palette: with separate ones, static parts would change color."""
     width, height = frames[0].size
     together = Image.new("RGB", (width, height * len(frames)))
     for number, frame in enumerate(frames):
@@ -108,7 +109,7 @@ def _with_one_palette(frames: Sequence[Image.Image]) -> list[Image.Image]:
 
 
 def _question(turn: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
-    """Returns the question that an episode asks, with its options, as a section in lines; none for other episodes."""
+    """Returns the question of an episode with its options, as a section of lines; empty for other episodes."""
     state = turn.get("state") or {}
     texts = filter(None, (state.get("question"), *options_of(state)))
     lines = [line for text in texts for line in textwrap.wrap(str(text), _WIDTH)]
@@ -116,7 +117,7 @@ def _question(turn: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
 
 
 def _sections(turn: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
-    """Returns what was said, by section and in lines; all of it as one where it could not be read."""
+    """Returns the sections of a response as lines; the whole response as one section if it could not be read."""
     said = {name: str(text) for name, text in turn["sections"].items() if str(text).strip()}
     return [(name, textwrap.wrap(text, _WIDTH)[:6]) for name, text in (said or {"": turn["response"]}).items()]
 
@@ -127,7 +128,7 @@ def _height(sections: Sequence[tuple[str, list[str]]]) -> int:
 
 
 def _picture(shown: Mapping[str, Any], images: ImageStore) -> Image.Image | None:
-    """Returns the last picture shown, at the size of the film."""
+    """Returns the last image shown, at the size used in the film."""
     if not shown["images"]:
         return None
     image = Image.open(io.BytesIO(images.load(shown["images"][-1]))).convert("RGB")
@@ -139,7 +140,7 @@ def _picture(shown: Mapping[str, Any], images: ImageStore) -> Image.Image | None
 def _frame(
     title: str, picture: Image.Image | None, sections: Sequence[tuple[str, list[str]]], height: int
 ) -> Image.Image:
-    """Returns a frame: the title, the picture on the left, and what was said on the right."""
+    """Returns a frame: the title, the image on the left, and the response on the right."""
     frame = Image.new("RGB", (PICTURE_PX + TEXT_PX + 3 * MARGIN_PX, height), PAPER)
     draw, font = ImageDraw.Draw(frame), ImageFont.load_default(size=FONT_PX)
     draw.text((MARGIN_PX, MARGIN_PX), title, PALE, font)

@@ -1,4 +1,4 @@
-"""One writer at a time: a folder that is locked until its process lets go or is gone, however it went."""
+"""One writer at a time: a folder is locked until its process releases it or ends, for any reason."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class BusyFolderError(RunDataError, BlockingIOError):
 
 
 class FolderLock:
-    """A folder that nobody else can lock.
+    """A lock on a folder that excludes other processes.
 
     Args:
         directory: The folder.
-        file: What is locked in its place; None for a file in it, for which it must be there.
+        file: File that is locked instead; None for a file in the folder, which must exist.
 
     Raises:
-        BusyFolderError: If somebody has it.
-        OSError: If nothing can be written there.
+        BusyFolderError: If another process holds the lock.
+        OSError: If the folder is not writable.
     """
 
     def __init__(self, directory: Path, *, file: Path | None = None) -> None:
@@ -37,7 +37,7 @@ class FolderLock:
             self._take(directory)
             if _is_at(self._file, self._path):
                 break
-            self._file.close()  # whoever had it took the file away meanwhile
+            self._file.close()  # the previous holder deleted the file in the meantime
         self._file.truncate(0)
         self._file.write(str(os.getpid()))
         self._file.flush()
@@ -50,15 +50,15 @@ class FolderLock:
             whose = self._file.read().strip() or "unknown"
             self._file.close()
             raise BusyFolderError(
-                f"Another command is writing to {directory} (process {whose}). Wait until it is through, or name "
+                f"Another command is writing to {directory} (process {whose}). Wait until it has finished, or name "
                 "another folder."
             ) from error
 
     def release(self, *, leaves_file: bool = True) -> None:
-        """Lets go; harmless to call twice.
+        """Releases the lock; may be called repeatedly.
 
         Args:
-            leaves_file: Whether what was locked stays where it is.
+            leaves_file: Whether the locked file is kept.
         """
         if not leaves_file and not self._file.closed:
             self._path.unlink(missing_ok=True)
@@ -67,13 +67,13 @@ class FolderLock:
 
 @contextmanager
 def alone_in(directory: Path) -> Iterator[None]:
-    """Has nobody else write to a folder that may not be there yet; what is locked is a file beside it.
+    """Excludes other writers from a folder that may not exist yet, by locking a file next to it.
 
-    Folders that were made for that file are gone afterwards if nothing else is in them.
+    Folders created for that file are removed afterwards if they are empty.
 
     Raises:
-        BusyFolderError: If somebody does.
-        OSError: If nothing can be written there.
+        BusyFolderError: If another process is writing to the folder.
+        OSError: If the parent folder is not writable.
     """
     made = [parent for parent in directory.parents if not parent.exists()]
     directory.parent.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def alone_in(directory: Path) -> Iterator[None]:
 
 
 def _is_at(file: IO[str], path: Path) -> bool:
-    """Returns whether an open file is still what is at a path."""
+    """Returns whether an open file is still the one at a path."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Files of JSON objects, one a line: added to line by line, rewritten whole, and read even after a crash."""
+"""Files of JSON objects, one per line: appended to line by line, replaced as a whole, readable even after a crash."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ import numpy as np
 Record = dict[str, Any]
 
 TEMPORARY = ".tmp"
-"""How the name ends of a file that is not whole yet; a kill may leave one behind."""
+"""Suffix of the name of a file that is not complete yet; a killed process may leave one behind."""
 
 
 class RunDataError(Exception):
-    """Root of the errors about run directories."""
+    """Base class of errors about run directories."""
 
 
 class MissingRunDataError(RunDataError, FileNotFoundError):
-    """A run directory lacks what was asked of it."""
+    """A run directory lacks the requested data."""
 
 
 class BrokenRunDataError(RunDataError, ValueError):
@@ -37,14 +37,14 @@ class RunExistsError(RunDataError, FileExistsError):
 
 
 def to_json(value: Any) -> Any:
-    """Returns a value made of JSON types only; numbers that are not finite become None.
+    """Returns a value that consists of JSON types only; numbers that are not finite become None.
 
     Args:
         value: Nested mappings, sequences, sets, dataclasses, enums, paths, NumPy scalars and arrays, and
             scalars.
 
     Raises:
-        TypeError: If something else is in it.
+        TypeError: If it contains another type.
     """
     if isinstance(value, Enum):
         return to_json(value.value)
@@ -64,22 +64,22 @@ def to_json(value: Any) -> Any:
         return sorted(map(to_json, value), key=repr)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    raise TypeError(f"Run data must be made of JSON types; got {value!r} of type {type(value).__name__}.")
+    raise TypeError(f"Run data must consist of JSON types; got {value!r} of type {type(value).__name__}.")
 
 
 def line_of(record: Mapping[str, Any]) -> bytes:
     """Returns a record as a line of a file."""
-    # ASCII only: lone surrogates, which sampled text can hold, have no UTF-8 form
+    # ASCII only: unpaired surrogates, which sampled text can contain, have no UTF-8 form
     return (json.dumps(to_json(record), allow_nan=False, separators=(",", ":")) + "\n").encode("ascii")
 
 
 def append_line(path: Path, record: Mapping[str, Any], *, sync: bool = False) -> None:
-    """Adds a line, in the file when this returns; whole or not at all, unless the process is killed.
+    """Appends a line to a file, completely or not at all unless the process is killed.
 
     Args:
-        path: The file; made if it is not there.
+        path: The file; created if it does not exist.
         record: The line.
-        sync: Whether it shall also survive the loss of power.
+        sync: Whether the line must also survive a power failure.
     """
     line = memoryview(line_of(record))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,18 +90,18 @@ def append_line(path: Path, record: Mapping[str, Any], *, sync: bool = False) ->
                 line = line[file.write(line) :]
             if sync:
                 os.fsync(file.fileno())
-        except BaseException:  # a full disk, Ctrl-C: the next line must not be glued to half a one
+        except BaseException:  # a full disk, Ctrl-C: the next line must not be appended to half a line
             file.truncate(size)
             raise
 
 
 def replace_file(path: Path, content: bytes, *, sync: bool = False) -> None:
-    """Writes a whole file so that no reader ever sees half of it.
+    """Writes a whole file such that no reader ever sees a part of it.
 
     Args:
         path: The file.
-        content: What shall be in it.
-        sync: Whether it shall also survive the loss of power.
+        content: Its new content.
+        sync: Whether the file must also survive a power failure.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}{TEMPORARY}")
@@ -127,7 +127,7 @@ def filter_lines(path: Path, keep: Callable[[Record], bool]) -> list[Record]:
 
 
 def read_lines(path: Path) -> list[Record]:
-    """Reads a file of lines; none if it does not exist, and without a half-written last one."""
+    """Reads a file of lines, without an incomplete last one; returns an empty list if the file does not exist."""
     if not path.exists():
         return []
     *lines, last = path.read_bytes().split(b"\n")
@@ -136,12 +136,12 @@ def read_lines(path: Path) -> list[Record]:
     ]
     try:
         return [*records, parse_object(last, str(path))]
-    except BrokenRunDataError:  # empty after the newline of a whole line, or cut off by a crash
+    except BrokenRunDataError:  # empty after the newline of a complete line, or truncated by a crash
         return records
 
 
 def each_line(path: Path) -> Iterator[tuple[str, Record | BrokenRunDataError]]:
-    """Yields file and place of each line that is not blank, and what is in it; of a broken one, what is wrong."""
+    """Yields the location of each line that is not blank, and its content, or the error if it is not valid."""
     for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
         if line.strip():
             where = f"{path}, line {number}"

@@ -1,4 +1,4 @@
-"""Recording of whoever plays: a wrapper that writes every episode to where the report finds it."""
+"""A wrapper that records every episode of any player, in the format that the report reads."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from vlm_envs.world import World
 
 
 class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
-    """Records every whole episode of a world, with its pictures; closing it writes how many were solved.
+    """Records every complete episode of a world, with its images; closing it writes the number of solved ones.
 
     Args:
-        env: A world, made by `gym.make`.
-        directory: Where to, for `python -m vlm_envs report` and `film`; must not hold a run or episodes yet. It is made
-            when the first episode ends.
-        label: What the episodes are called: the agent's name, for instance.
+        env: A world, created by `gym.make`.
+        directory: Output directory, for `python -m vlm_envs report` and `film`; must not contain a run or
+            episodes. It is created when the first episode ends.
+        label: Label of the episodes, for example the agent's name.
 
     Raises:
-        ConfigError: If the environment is not a world, its actions are not text (as with `action_mode="discrete"`), or
-            `directory` is a file.
+        ConfigError: If the environment is not a world, its actions are not text (as with
+            `action_mode="discrete"`), or `directory` is a file.
         EngineUnavailableError: If the extra `records` is not installed.
         ValueError: If `label` has no letter or digit.
-        RunExistsError: If the directory already holds a run.
+        RunExistsError: If the directory already contains a run.
     """
 
     def __init__(self, env: gym.Env[Observation, str], directory: str | Path, *, label: str = "episodes") -> None:
@@ -41,7 +41,8 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
         world = env.unwrapped
         if not isinstance(world, World):
             raise ConfigError(
-                "RecordEpisodes records worlds of this suite, and your own that are a vlm_envs.world.World; got "
+                "RecordEpisodes records worlds of this suite, and user-defined subclasses of vlm_envs.world.World; "
+                "got "
                 f"{type(world).__name__}."
             )
         if not isinstance(env.action_space, FreeText):
@@ -56,7 +57,7 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
         self._directory = Path(directory)
         if self._directory.exists() and not self._directory.is_dir():
             raise ConfigError(f"{self._directory} is a file, not a folder for episodes. Name another folder.")
-        slug(label)  # Raises now, not when the first episode ends
+        slug(label)  # Raises here, not when the first episode ends
         self._require_unused()
         self._writer = RunWriter(directory)
         self._label, self._split = label, world.split
@@ -67,10 +68,10 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Starts an episode; one that is under way is forgotten.
+        """Starts an episode; an unfinished one is dropped.
 
-        `info` has `optimal_actions_left` where it is known, since records keep it; the option `"optimal_actions"` False
-        leaves it out of both.
+        `info` has `optimal_actions_left` if it is known, since records contain it; set the option
+        `"optimal_actions"` to False to omit it from both.
         """
         options = {"optimal_actions": True, **(options or {})}
         self._seen, self._info = self.env.reset(seed=seed, options=options)
@@ -91,7 +92,7 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
         return observation, float(reward), terminated, truncated, info
 
     def close(self) -> None:
-        """Writes how many episodes were solved, and closes the world."""
+        """Writes the number of solved episodes, and closes the world."""
         if self._results:
             starts, solved, rewards = zip(*self._results, strict=True)
             self._writer.evaluation(
@@ -109,7 +110,7 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
 
     def _require_unused(self) -> None:
         if holds_run(self._directory):
-            raise RunExistsError(f"{self._directory} already holds a run or episodes. Name another folder.")
+            raise RunExistsError(f"{self._directory} already contains a run or episodes. Name another folder.")
 
     @property
     def _env_id(self) -> str:
@@ -125,7 +126,7 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
             level=self._level,
         )
         if not self._has_begun:
-            self._require_unused()  # Another recorder may have begun there since this one was made
+            self._require_unused()  # Another recorder may have started there since this one was created
             self._has_begun = True
             self._writer.config({"name": self._label, "agent": self._label})
         self._writer.trajectories(self._label, [episode])

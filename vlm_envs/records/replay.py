@@ -1,4 +1,4 @@
-"""Replay: a recorded episode is played again from its world, seed and responses, and compared bit by bit."""
+"""Replay: a recorded episode is played again from its world, seed, and responses, and compared bit by bit."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _OF_THE_AGENT = (
     *("response", "stop_reason", "credit", "scores", "thoughts", "usage", "model"),
     *OF_PROVIDER,
 )
-"""What a world does not decide."""
+"""Fields that a world does not determine."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """The first thing in which a replay is not what was recorded.
+    """The first difference between a replay and its record.
 
     Attributes:
-        turn: Counted from 1; the number of turns plus 1 for what is shown at the end.
+        turn: Counted from 1; for the final observation, the number of turns plus 1.
         what: The field, such as `"reward"` or `"image 1"`.
-        recorded: What stands in the record, for people.
-        replayed: What came now, for people.
+        recorded: The recorded value, for people.
+        replayed: The replayed value, for people.
     """
 
     turn: int
@@ -51,19 +51,19 @@ def replay(
     image_of: Callable[[str], bytes],
     restore: Callable[[str, npt.NDArray[np.uint8]], bytes] | None = None,
 ) -> Difference | None:
-    """Plays a recorded episode again.
+    """Replays a recorded episode.
 
     Args:
         record: The episode, as `episode_record` returns it.
-        world: The world it was played in, of equal settings.
-        image_of: From a picture's name to its PNG file, as `RunReader.image`.
-        restore: Keeps an image that is missing, from its name and the image drawn now, and returns its PNG file, as
-            `ImageStore.restore`. With None, an episode whose images are missing differs.
+        world: The world it was played in, with the same settings.
+        image_of: Returns the PNG file of an image by name, as `RunReader.image` does.
+        restore: Stores a missing image, given its name and the image drawn now, and returns its PNG file, as
+            `ImageStore.restore` does. If None, an episode with missing images differs.
 
     Returns:
-        The first difference in an observation, a reward or one of its parts, a hash of a state, or an end; None if
-        everything is the same to the bit. A record that lacks something, or names a picture that is not there,
-        differs too.
+        The first difference in an observation, a reward or one of its terms, a hash of a state, or a flag of
+        the end; None if everything is identical to the bit. A record that lacks data, or names an image that
+        does not exist, also differs.
     """
     try:
         return next(_differences(record, world, image_of, restore), None)
@@ -77,7 +77,7 @@ def _differences(
     image_of: Callable[[str], bytes],
     restore: Callable[[str, npt.NDArray[np.uint8]], bytes] | None,
 ) -> Iterator[Difference]:
-    """Yields each difference in the order of the episode."""
+    """Yields all differences in the order of the episode."""
     drawn: list[npt.NDArray[np.uint8]] = []
 
     def keep(image: npt.NDArray[np.uint8]) -> str:
@@ -110,16 +110,16 @@ def _world_terms(turn: Mapping[str, Any]) -> Any:
 
 
 def play_again(record: Mapping[str, Any], world: gym.Env[Observation, str]) -> Trajectory:
-    """Returns the episode that a record's responses lead to now, as far as the world goes on.
+    """Returns the episode that a record's responses lead to now, as far as the world continues.
 
     Responses are read with the recorded `reading`, or strictly if there is none, not with the world's own.
 
     Args:
         record: The episode, as `episode_record` returns it.
-        world: The world it was played in, of equal settings.
+        world: The world it was played in, with the same settings.
     """
     unwrapped: Any = world.unwrapped
-    own = getattr(unwrapped, "reading", None)  # environments that are no worlds have none
+    own = getattr(unwrapped, "reading", None)  # environments that are not worlds have none
     try:
         if own is not None:
             unwrapped.reading = record.get("reading", "strict")
@@ -133,14 +133,14 @@ def _played_again(record: Mapping[str, Any], world: gym.Env[Observation, str]) -
     level = record.get("level", "")
     options: dict[str, Any] = {"level": level} if level else {}
     counts = ("optimal_actions_before", OPTIMAL_ACTIONS_LEFT)
-    if any(turn.get(name) is not None for turn in record["turns"] for name in counts):  # it was asked for, and known
+    if any(turn.get(name) is not None for turn in record["turns"] for name in counts):  # it was requested and known
         options["optimal_actions"] = True
     observation, seen = world.reset(seed=record["seed"], options=options or None)
     start_state_hash, turns = seen["state_hash"], []
     for said in record["turns"]:
         shown, before = observation, seen
         observation, reward, terminated, truncated, seen = world.step(said["response"])
-        truncated = truncated or bool(said.get("context_full"))  # by the agent, which the world knows nothing of
+        truncated = truncated or bool(said.get("context_full"))  # by the agent, without the world's knowledge
         outcome = float(reward), terminated, truncated, seen
         turns.append(turn_of(shown, before, said["response"], outcome, stop_reason=said["stop_reason"]))
         if terminated or truncated:
@@ -167,11 +167,11 @@ def turn_of(
     """Returns a turn in a world.
 
     Args:
-        observation: What was shown.
+        observation: Observation before the turn.
         before: The world's `info` with it.
-        response: What was said.
+        response: The response to it.
         outcome: Reward, `terminated`, `truncated`, and `info` of the step.
-        stop_reason: Why the response ended.
+        stop_reason: Reason why the response ended.
     """
     reward, terminated, truncated, info = outcome
     return Turn(
@@ -197,11 +197,11 @@ def _pictures(
     image_of: Callable[[str], bytes],
     restore: Callable[[str, npt.NDArray[np.uint8]], bytes] | None,
 ) -> Iterator[Difference]:
-    """Yields which recorded pictures are not the ones that are drawn now."""
+    """Yields differences between recorded images and those drawn now."""
     if len(names) != len(images):
-        yield _difference(number, "the number of pictures", len(names), len(images))
+        yield _difference(number, "the number of images", len(names), len(images))
     for position, (name, image) in enumerate(zip(names, images, strict=False), start=1):
-        what = f"picture {position}"
+        what = f"image {position}"
         try:
             try:
                 png = image_of(name)

@@ -1,4 +1,4 @@
-"""Panels drawn by matplotlib: each as an SVG element of the page, and all of them as one PNG."""
+"""Panels drawn by matplotlib: each as an SVG element of the page, and all of them in one PNG file."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _SERIES = _POINT, _, _GOOD, *_MORE = (
     *("#b3541e", _OTHER, "#2c7a4b"),
     *("#9999ff", "#55ccdd", "#ccbb99", "#003344", "#eeaa55", "#552200"),
 )
-"""Of points, in turn: no two of them come close, neither for who sees no red, no green or no blue."""
+"""Colors of points, in turn, distinguishable also without seeing red, green, or blue."""
 _MARKERS = (("o", 8), ("s", 7), ("^", 8), ("D", 6.5), ("v", 8), ("P", 9), ("X", 9), ("*", 12), ("<", 8))
-"""Of points, in turn, with the size in which they look alike; the page's style sheet has the same for its legends."""
+"""Markers of points, in turn, with sizes at which they look equal; the page's style sheet has the same for legends."""
 _MUTED, _RULE, _PAPER = "#6e6961", "#e3dfd6", "#fbfaf7"
 _VARIABLES = {
     _ACCENT: "accent",
@@ -42,34 +42,34 @@ _VARIABLES = {
     _PAPER: "paper",
     **{color: f"series{number}" for number, color in enumerate(_MORE, start=3)},
 }
-"""What the page, which knows light and dark, calls the colours of a drawing."""
+"""Names of the colors as CSS variables of the page, which has a light and a dark mode."""
 
 _LEFT_PX, _RIGHT_PX, _TOP_PX, _BOTTOM_PX = 44, 12, 12, 22
 _MAX_POINTS = 600
-"""More points than pixels only make the file larger."""
+"""More points than pixels would only enlarge the file."""
 _MIN_BAND_POINTS = 5
 _NUM_COLUMNS = 3
 _PLAIN_EXPONENTS = (-4, 6)
 """Powers of ten between which an axis' numbers are written out: there is room for seven digits."""
 _MAX_NAMES_INSIDE, _MAX_NAMES_BELOW_EACH_OTHER = 4, 10
-"""Of a legend in a panel of the PNG file, and of a column of one that is beside its panel."""
+"""Maximum number of names of a legend in a panel of the PNG file, and of a column of a legend next to its panel."""
 _TIP = "tip:"
 
 
 def look_of(index: int) -> tuple[int, int]:
-    """Returns the number of the colour and of the marker that a series of points has; 81 series differ."""
+    """Returns the indices of the color and of the marker of a series of points; 81 series differ."""
     return index % len(_SERIES), (index + index // len(_SERIES)) % len(_MARKERS)
 
 
 def look_classes(index: int) -> str:
-    """Returns the classes by which the page's legend shows the look of a series of points."""
+    """Returns the CSS classes with which the page's legend shows the look of a series of points."""
     return "series{} marker{}".format(*look_of(index))
 
 
 def panel_svgs(panel: Panel, x_span: tuple[float, float], *, marks: Sequence[float] = ()) -> list[str]:
-    """Returns a panel over a span of iterations as SVG elements: wide ones span the page, and come again for phones.
+    """Returns a panel over a span of iterations as SVG elements: a wide one fills the page, with a version for phones.
 
-    At each of the marks a line stands across it.
+    A line is drawn across it at each of the marks.
     """
     import matplotlib
     from matplotlib.figure import Figure  # half a second, for which a wrong path must not wait
@@ -104,7 +104,7 @@ def save_curves(groups: Sequence[PanelGroup], path: Path, *, title: str, marks: 
     width, height = 11.0, 0.6 + 2.1 * num_rows  # inches
     figure = Figure(figsize=(width, height), facecolor="white")
     figure.suptitle(_plain(title), fontsize=13, color=_INK, x=0.01, y=1 - 0.15 / height, ha="left", va="top")
-    # Margins in inches and not matplotlib's solved layout, which takes as long as all the drawing
+    # Margins in inches instead of matplotlib's automatic layout, which takes as long as all the drawing
     margins = {"left": 0.7 / width, "right": 1 - 0.15 / width, "bottom": 0.45 / height, "top": 1 - 0.8 / height}
     spaces = {"wspace": 0.24, "hspace": 0.55}
     grid = figure.subplots(num_rows, _NUM_COLUMNS, squeeze=False, gridspec_kw=margins | spaces)
@@ -122,9 +122,9 @@ def save_curves(groups: Sequence[PanelGroup], path: Path, *, title: str, marks: 
 
 
 def _cells(panels: Sequence[Panel]) -> tuple[list[int], int]:
-    """Returns in which cell of the PNG file each panel is, row by row, and how many cells all of them take.
+    """Returns the cell of each panel in the PNG file, row by row, and the total number of cells.
 
-    One with a long legend begins a row, and has the whole row.
+    A panel with a long legend starts a new row, and occupies the whole row.
     """
     cells, taken = [], 0
     for panel in panels:
@@ -136,12 +136,12 @@ def _cells(panels: Sequence[Panel]) -> tuple[list[int], int]:
 
 
 def _num_names(panel: Panel) -> int:
-    """Returns how many names a panel's legend has, which only those with points have."""
+    """Returns the number of names in a panel's legend; only panels with points have one."""
     return len(panel.curves) + len(panel.estimates) if panel.estimates else 0
 
 
 def _draw_legend(axes: Any, panel: Panel) -> None:
-    """Names what is drawn: inside the panel, or beside it where that would cover it."""
+    """Draws the legend inside the panel, or next to it if it would cover the curves."""
     style = {"frameon": False, "fontsize": 7}
     num_names = _num_names(panel)
     if num_names <= _MAX_NAMES_INSIDE:
@@ -154,7 +154,7 @@ def _draw_legend(axes: Any, panel: Panel) -> None:
 def _draw(
     axes: Any, panel: Panel, x_span: tuple[float, float], *, num_iterations: int = 4, marks: Sequence[float] = ()
 ) -> None:
-    """Draws curves, estimates, marks and the axes' numbers."""
+    """Draws curves, estimates, marks, and the axes' numbers."""
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
     for mark in marks:
@@ -199,8 +199,8 @@ def _gaps(ys: Sequence[float | None]) -> list[float]:
 
 
 def _draw_estimates(axes: Any, estimates: Estimates, color: str, marker: str, size: float) -> None:
-    """Draws points with their intervals; on the page each says its numbers under the mouse."""
-    # A band between a few points far apart would suggest a course nobody measured
+    """Draws points with their intervals; on the page, each shows its numbers on hover."""
+    # A band between a few points far apart would suggest a course that was not measured
     if len(estimates.xs) >= _MIN_BAND_POINTS:
         axes.fill_between(estimates.xs, estimates.lows, estimates.highs, color=color, alpha=0.1, linewidth=0)
     axes.vlines(estimates.xs, estimates.lows, estimates.highs, color=color, linewidth=1.6)
@@ -209,11 +209,11 @@ def _draw_estimates(axes: Any, estimates: Estimates, color: str, marker: str, si
     for x, y, low, high in zip(estimates.xs, estimates.ys, estimates.lows, estimates.highs, strict=True):
         said = f"{estimates.name}: {short(y, 'rate')} ({short(low, 'rate')}–{short(high, 'rate')})"
         axes.plot(x, y, marker, color=color, label=label, gid=_TIP + _plain(said), **shape)
-        label = "_"  # once in a legend
+        label = "_"  # only one entry in the legend
 
 
 def _for_page(svg: str, title: str, height: int) -> str:
-    """Returns the element of an SVG file, in the page's colours, with its tips and a line that follows the mouse."""
+    """Returns an SVG file's element, with the page's colors, tooltips, and a line that follows the mouse."""
     element = svg[svg.index("<svg") :]
     element = re.sub(
         r"<metadata>.*?</metadata>|<style.*?</style>|font-(size|family): [^;]*; ", "", element, flags=re.DOTALL
@@ -233,5 +233,5 @@ def _for_page(svg: str, title: str, height: int) -> str:
 
 
 def _plain(text: str) -> str:
-    """Returns a text that matplotlib can draw: without formulas and lone surrogates."""
+    """Returns a text that matplotlib can draw: without formulas and unpaired surrogates."""
     return text.encode("utf-8", errors="replace").decode("utf-8").replace("$", r"\$")

@@ -1,4 +1,4 @@
-"""Recorded episodes as the page's browser of trajectories wants them, bounded in number and size."""
+"""Recorded episodes as data for the page's episode browser, limited in number and size."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class _Recorded:
     """Episodes under one label of one run.
 
     Attributes:
-        name: What the run calls them.
-        run: What the page calls the run; `""` for a run alone.
-        beside: What they are compared with, as the page calls it; None for nothing.
-        reader: Whose pictures they have.
+        name: Label of the episodes in the run.
+        run: Name of the run on the page; `""` for a single run.
+        beside: Label of the episodes they are compared with, as on the page; None for none.
+        reader: The run that contains their images.
         episodes: By key, in the order in which they were recorded.
     """
 
@@ -37,25 +37,25 @@ class _Recorded:
 
     @property
     def label(self) -> str:
-        """What the page calls them."""
+        """Label of the episodes on the page."""
         return f"{self.run} · {self.name}" if self.run else self.name
 
 
 def episode_browser(readers: Mapping[str, RunReader], max_episodes: int, max_bytes: int) -> dict[str, Any]:
-    """Returns the recorded episodes with their pictures, failures first.
+    """Returns the recorded episodes with their images, failures first.
 
-    When there is too much for one page, every label keeps the levels that were failed, the last label's first, and then
-    the others, so that the same levels stay beside each other; of many labels the first, the last and some between are
-    kept.
+    If there is too much for one page, every label keeps the failed levels, the last label's first, and then
+    the others, so that the same levels stay comparable; of many labels the first, the last, and some in
+    between are kept.
 
     Args:
-        readers: The runs, by what their labels are preceded by; `""` for a run alone.
-        max_episodes: Most episodes for each label.
-        max_bytes: Most bytes for all of it as JSON. One episode for each label is kept in any case.
+        readers: The runs, by the prefix of their labels; `""` for a single run.
+        max_episodes: Maximum number of episodes per label.
+        max_bytes: Maximum size of everything as JSON. One episode per label is kept in any case.
 
     Returns:
-        `labels` (name, run, what it is compared with, how many were recorded and failed, mistakes by kind, episodes)
-        and `images` (data URI by name), ready for JSON.
+        `labels` (name, run, label they are compared with, numbers of recorded and failed episodes, mistakes
+        by kind, episodes) and `images` (data URI by name), ready for JSON.
     """
     recorded: list[_Recorded] = []
     for run, reader in readers.items():
@@ -71,10 +71,10 @@ def episode_browser(readers: Mapping[str, RunReader], max_episodes: int, max_byt
 
 
 def _beside(run: str, name: str, episodes: Mapping[str, Record], recorded: Sequence[_Recorded]) -> str | None:
-    """Returns what episodes are compared with: the same levels under the same name in another run, or else earlier.
+    """Returns the label that episodes are compared with: the same name in another run, or else an earlier one.
 
-    Episodes of training are compared with another run's only: their levels are not those of an evaluation, and what was
-    solved in one iteration and not in the next says nothing.
+    Both must share levels. Episodes of training are compared only with those of another run: their levels are
+    not those of an evaluation, and levels solved in one iteration but not in the next carry no information.
     """
     others = [other for other in recorded if other.run != run and other.name == name]
     earlier = [evaluation for evaluation in recorded if evaluation.run == run and not is_training_label(name)]
@@ -87,7 +87,7 @@ def _by_key(reader: RunReader, label: str) -> dict[str, Record]:
 
 
 def _spread(labels: Sequence[str], num_kept: int) -> list[str]:
-    """Picks labels evenly, both ends included."""
+    """Selects labels evenly, including both ends."""
     if len(labels) <= num_kept:
         return list(labels)
     return [labels[round(index * (len(labels) - 1) / (num_kept - 1))] for index in range(num_kept)]
@@ -120,7 +120,7 @@ def _browser(recorded: Sequence[_Recorded], max_episodes: int) -> dict[str, Any]
 
 
 def _failures_first(of: _Recorded, recorded: Sequence[_Recorded]) -> list[str]:
-    """Returns a label's keys: its own failures, then levels that others failed, the later the sooner, then the rest."""
+    """Returns a label's keys: its failures, then levels that others failed, from the last label back, then the rest."""
 
     def rank(key: str) -> tuple[bool, int]:
         failed_by = [
@@ -134,12 +134,12 @@ def _failures_first(of: _Recorded, recorded: Sequence[_Recorded]) -> list[str]:
 
 
 def image_names(episode: Record) -> list[str]:
-    """Returns the names of an episode's pictures, as often as they are shown."""
+    """Returns the names of an episode's images, repeated for each time they are shown."""
     return [name for moment in (*episode["turns"], episode["final"]) for name in moment["images"]]
 
 
 def data_uri(load: Callable[[str], bytes], name: str) -> str | None:
-    """Returns a picture as the page embeds it; None, which the page says, if it is lost."""
+    """Returns an image as the page embeds it; None if it is missing, which the page reports."""
     try:
         return "data:image/png;base64," + base64.b64encode(load(name)).decode("ascii")
     except MissingRunDataError:
@@ -147,11 +147,11 @@ def data_uri(load: Callable[[str], bytes], name: str) -> str | None:
 
 
 def shown_episode(key: str, episode: Record) -> dict[str, Any]:
-    """Returns an episode as the page shows it, long texts cut.
+    """Returns an episode as the page shows it, with long texts truncated.
 
     Args:
-        key: Its name, equal for the same level of other labels.
-        episode: As `episode_record` writes it.
+        key: Its name, equal for the same level under other labels.
+        episode: As `episode_record` returns it.
     """
     mistake = first_mistake(episode)
     return {
@@ -165,7 +165,7 @@ def shown_episode(key: str, episode: Record) -> dict[str, Any]:
 
 
 def shown_course(episode: Record) -> dict[str, Any]:
-    """Returns an episode's turns and last observation as the page shows them, and its question if it asks one."""
+    """Returns an episode's turns and last observation as the page shows them, and its question if it has one."""
     question = question_of(episode)
     turns = [_turn(turn) for turn in episode["turns"]]
     if question is not None:
@@ -183,13 +183,13 @@ _COPIED = (
     "terminated", "truncated", "action_effective", "optimal_actions_before", "optimal_actions_left",
 )  # fmt: skip
 _OF_API = ("request", "raw")
-"""What was sent and received, as JSON."""
+"""Sent and received messages, as JSON."""
 _CUT_IF_ANY = ("system", "thoughts", "summary")
 _COPIED_IF_ANY = ("unread", "stop_detail", "agent_error", "usage", "model")
 
 
 def _turn(turn: Record) -> dict[str, Any]:
-    """Returns a turn with each claim beside its truth: the state seen, or the one that followed."""
+    """Returns a turn with each claim and its truth: the state that was seen, or the one that followed."""
     sections = {name: _cut(text) for name, text in (turn.get("sections") or {}).items()}
     truths = {
         "observation": (turn.get("state_text"), turn.get("state")),
@@ -210,7 +210,7 @@ def _turn(turn: Record) -> dict[str, Any]:
 
 
 def _compared(claim: str, truth: str | None, state: Record | None) -> dict[str, Any]:
-    """Returns what `compare` does, without what the claim itself says already."""
+    """Returns the result of `compare`, without parts that only repeat the claim."""
     compared = compare(claim, truth, state)
     if compared["verdict"] == "same":
         return {"verdict": "same"}
@@ -218,7 +218,7 @@ def _compared(claim: str, truth: str | None, state: Record | None) -> dict[str, 
 
 
 def _cut(text: str) -> str:
-    """Returns a text short enough to show; the whole of it stays in the folder."""
+    """Returns a text short enough to show; the full text stays in the folder."""
     if len(text) <= _MAX_TEXT_CHARS:
         return text
     return f"{text[:_MAX_TEXT_CHARS]}… ({len(text) - _MAX_TEXT_CHARS:,} more characters in the folder)"

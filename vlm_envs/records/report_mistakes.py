@@ -52,7 +52,7 @@ MEANINGS: dict[Kind, str] = {
     "ran out of turns": "the turn limit was reached without another mistake",
     "not solved": "no single turn caused it",
 }
-"""Kind of mistake to one line for readers."""
+"""Kind of mistake to a one-line explanation for readers."""
 
 _OF_ACTING: frozenset[Kind] = frozenset(("lost", "became unsolvable", "no effect", "detour"))
 _NOTHING = frozenset(("", "unknown", "none", "null", "nothing", "na", "not stated"))
@@ -61,12 +61,12 @@ _NOTHING = frozenset(("", "unknown", "none", "null", "nothing", "na", "not state
 
 @dataclass(frozen=True, kw_only=True)
 class Mistake:
-    """The first thing that went wrong.
+    """The first mistake of an episode.
 
     Attributes:
-        kind: What, a key of `MEANINGS` that one can filter by.
-        turn: Index of the turn; None where no single turn is to blame.
-        detail: The particulars, in a sentence; may be empty.
+        kind: A key of `MEANINGS`, which can be used as a filter.
+        turn: Index of the turn; None if no single turn is to blame.
+        detail: Details, as a sentence; may be empty.
     """
 
     kind: Kind
@@ -75,18 +75,19 @@ class Mistake:
 
 
 def first_mistake(episode: Record, *, trusts_judge: bool = True) -> Mistake | None:
-    """Returns what went wrong first in an unsolved episode, as `episode_record` writes it; None for a solved one.
+    """Returns the first mistake of an unsolved episode, as `episode_record` returns it; None for a solved one.
 
-    Turn by turn, and inside a turn in the order in which a response comes about: the response itself, what it says it
-    sees, what it does. A detour is blamed only where nothing else is: an episode can be solved in spite of one. Where
-    the format asks for an observation and a turn states none, its wrong actions are "not stated", since they do not
-    show whether the agent saw wrongly or planned badly. Responses out of the format have no sections; for them the
-    episode's `expects_observation` says whether the format has an observation.
+    Mistakes are searched turn by turn and, within a turn, in the order in which a response arises: the
+    response itself, its observation, its actions. A detour is blamed only if there is no other mistake, since
+    an episode can be solved despite one. If the format requires an observation and a turn has none, its wrong
+    actions are "not stated", since they do not show whether the agent saw wrongly or planned badly. Responses
+    that are not in the format have no sections; for them the episode's `expects_observation` indicates
+    whether the format has an observation.
 
     Args:
         episode: The episode.
-        trusts_judge: Whether an observation is wrong that its judge scored below 1. Where not all episodes that are
-            compared were judged, only words tell.
+        trusts_judge: Whether an observation scored below 1 by its judge is wrong. Should be False if not all
+            compared episodes were judged; then only words are compared.
     """
     if episode.get("success"):
         return None
@@ -100,7 +101,7 @@ def first_mistake(episode: Record, *, trusts_judge: bool = True) -> Mistake | No
     ]
     fatal = [mistake for mistake in mistakes if mistake.kind != "detour"]
     if fatal and fatal[-1].kind == "lost" and is_question(episode):
-        tried = [mistake for mistake in fatal[:-1] if mistake.kind != "no effect"]  # refused tool calls
+        tried = [mistake for mistake in fatal[:-1] if mistake.kind != "no effect"]  # rejected tool calls
         answered, correct = answers_of(episode)
         detail = f"It answered {answered}; correct is {correct}." if answered else f"Correct is {correct}."
         return next(iter(tried), replace(fatal[-1], kind="wrong answer", detail=detail))
@@ -120,7 +121,7 @@ def first_mistake(episode: Record, *, trusts_judge: bool = True) -> Mistake | No
 
 
 def _observation(turn: Record, *, is_expected: bool) -> str | None:
-    """Returns a turn's observation, in the format or not; empty where an expected one is missing, else None."""
+    """Returns a turn's observation, in the format or not; empty if an expected one is missing, else None."""
     said: str | None = (turn.get("sections") or {}).get("observation")
     if said is not None or not is_expected:
         return said
@@ -129,16 +130,16 @@ def _observation(turn: Record, *, is_expected: bool) -> str | None:
 
 
 def _is_unstated(observation: str | None) -> bool:
-    """Returns whether an observation has no content; None, of a format without observations, is not unstated."""
+    """Returns whether an observation has no content; False for None, from a format without observations."""
     if observation is None:
         return False
     return "".join(re.findall(r"[\w ]", observation)).strip().casefold() in _NOTHING
 
 
 def _of_response(turn: Record, index: int, *, is_lenient: bool) -> Mistake | None:
-    """Returns what is wrong with a response before its text counts.
+    """Returns what is wrong with a response as such, before its content.
 
-    With lenient reading, a wrong format or a cut-off is a mistake only if no action was read.
+    With lenient reading, a wrong format or a truncated response is a mistake only if no action was read.
     """
     stop, detail, acted = turn.get("stop_reason"), turn.get("stop_detail"), bool(turn.get("actions"))
     is_read = is_lenient and acted
@@ -156,9 +157,9 @@ def _of_response(turn: Record, index: int, *, is_lenient: bool) -> Mistake | Non
 
 
 def _of_seeing(turn: Record, index: int) -> Mistake | None:
-    """Returns an observation that is wrong: by its judge's score, or by its words where nobody scored it.
+    """Returns a mistake if an observation is wrong, by its judge's score or, without one, by its words.
 
-    Only words of the structured representation are compared, which say one thing in one way.
+    Words are compared only for the structured representation, in which each fact has only one form.
     """
     said = (turn.get("sections") or {}).get("observation")
     if said is None or _is_unstated(said):
@@ -173,7 +174,7 @@ def _of_seeing(turn: Record, index: int) -> Mistake | None:
 
 
 def _of_acting(turn: Record, index: int) -> Mistake | None:
-    """Returns what is wrong with the actions of a turn that was read, as far as the world's solver tells."""
+    """Returns what is wrong with the actions of a turn that was read, as far as the world's solver can determine."""
     before, left = turn.get("optimal_actions_before"), turn.get("optimal_actions_left")
     num_actions = len(turn.get("actions") or ())
     if turn.get("terminated"):
@@ -189,28 +190,28 @@ def _of_acting(turn: Record, index: int) -> Mistake | None:
 
 
 def _sentence(error: str) -> str:
-    """Returns an error, which is written to stand behind a colon, as a sentence of its own."""
+    """Returns an error, which is written to follow a colon, as a separate sentence."""
     error = error.strip()
     return error[:1].upper() + error[1:] + ("" if error.endswith((".", "!", "?")) or not error else ".")
 
 
 _TOKENS = re.compile(r"\w+|\s+|[^\w\s]")
 _MAX_CHARS = 4_000
-"""Longer claims are shown unmarked: comparing takes time that grows with the square of their length."""
+"""Longer claims are shown unmarked, since the comparison takes time quadratic in their length."""
 
 Segments = list[tuple[str, bool]]
 
 
 def compare(claim: str, truth: str | None, state: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Returns what a reader needs to see a claim beside the truth.
+    """Returns the data for showing a claim next to the truth.
 
     Args:
-        claim: What the model wrote.
-        truth: The true state in the words the model was asked for; None where those are not known.
-        state: The typed true state, shown unmarked where `truth` is None.
+        claim: The model's text.
+        truth: The true state in the representation the model was asked for; None if it is not known.
+        state: The typed true state, shown unmarked if `truth` is None.
 
     Returns:
-        `segments`, `truth` (text or None) and `verdict`: `"same"`, `"differs"` or `"unknown"`.
+        `segments`, `truth` (text or None), and `verdict`: `"same"`, `"differs"`, or `"unknown"`.
     """
     if truth is None:
         return {
@@ -224,16 +225,15 @@ def compare(claim: str, truth: str | None, state: Mapping[str, Any] | None) -> d
 
 
 def mark_differences(claim: str, truth: str) -> Segments:
-    """Cuts a claim into pieces that stand in the truth, in this order, and pieces that do not.
+    """Splits a claim into pieces that occur in the truth, in this order, and pieces that do not.
 
     Args:
-        claim: What the model wrote.
-        truth: What would have been right.
+        claim: The model's text.
+        truth: The correct text.
 
     Returns:
-        Pieces of the claim, which together are the claim, each with whether it differs. White space alone
-        never counts as a difference. The marks are a reading aid; how much a claim is worth is the judge's
-        decision.
+        Pieces that together form the claim, each with whether it differs. White space alone never counts as a
+        difference. The marks are only a reading aid; scores are the judge's decision.
     """
     if len(claim) > _MAX_CHARS or len(truth) > _MAX_CHARS:
         return [(claim, False)]
@@ -251,7 +251,7 @@ def mark_differences(claim: str, truth: str) -> Segments:
 
 
 _MAX_MARKS = 64
-"""Marks drawn per episode; a response may name any number of boxes."""
+"""Maximum number of marks drawn per episode; a response may name any number of boxes."""
 
 _MAX_TEXT_CHARS = 20_000
 
@@ -261,17 +261,17 @@ _REFUSED = re.compile(r"Error \(\w+\): (.*)")
 _QUOTED = re.compile(r"^(\w+):\n((?:\|.*(?:\n|\Z))+)", re.MULTILINE)
 _POINT = re.compile(r'(?:\bframe (\d+)\b[^<>]{0,200})?<points x1="([\d.]+)" y1="([\d.]+)"(?: alt="([^"<>]*)")?')
 _LOOKS = frozenset(("mags", "ivgr_views"))
-"""Strategies whose unfinished turns zoom into the first image by naming boxes in its pixels."""
+"""Strategies whose intermediate turns zoom into the first image by naming boxes in its pixels."""
 
 
 def is_question(episode: Record) -> bool:
-    """Returns whether an episode asks a question whose answer its states record."""
+    """Returns whether an episode asks a question whose answer is recorded in its states."""
     state = _first_state(episode)
     return isinstance(state.get("question"), str) and isinstance(state.get("answers"), list)
 
 
 def answers_of(episode: Record) -> tuple[str | None, str]:
-    """Returns the answer that an episode gave, None without one, and the correct one; choices with their text."""
+    """Returns the answer given in an episode, None without one, and the correct one; choices with their text."""
     state = _first_state(episode)
     options = options_of(state)
     answered = None
@@ -282,12 +282,13 @@ def answers_of(episode: Record) -> tuple[str | None, str]:
 
 
 def question_of(episode: Record) -> Record | None:
-    """Returns what a page shows of a question-answering episode as a whole; None for other episodes.
+    """Returns the data that a page shows about a question-answering episode as a whole; None for other episodes.
 
     Returns:
-        `text`, `options`, `texts` (name and text of those it is about, such as responses to judge), `answered` (None
-        without an answer), `correct`, and `pages` with the answer; `marks`: boxes and points with `image` (index among
-        the episode's images), `box` or `point` (fractions of its sides), `label`, and `is_truth`.
+        `text`, `options`, `texts` (name and text of the question's texts, such as responses to judge),
+        `answered` (None without an answer), `correct`, and `pages` with the answer; `marks`: boxes and points
+        with `image` (index among the episode's images), `box` or `point` (fractions of its sides), `label`,
+        and `is_truth`.
     """
     if not is_question(episode):
         return None
@@ -305,7 +306,7 @@ def question_of(episode: Record) -> Record | None:
 
 
 def call_of(episode: Record, index: int) -> Record | None:
-    """Returns the tool call or zoom of a turn: `sentence`, and `refused`, why it failed; None for other turns."""
+    """Returns the tool call or zoom of a turn: `sentence`, and `refused`, the reason if it failed; None otherwise."""
     turn = episode["turns"][index]
     written = _looking(turn)
     if written is None or not is_question(episode):
@@ -369,7 +370,7 @@ def _zoomed(episode: Record, index: int, images: Mapping[str, int]) -> Iterator[
 
 
 def _call(written: str) -> tuple[str | None, Mapping[str, Any]]:
-    """Returns the name and the arguments of a tool call; None and nothing if it cannot be read."""
+    """Returns the name and the arguments of a tool call; None and an empty dict if it cannot be read."""
     try:
         value = json.loads(written)
         name, arguments = value["name"], value["arguments"]
@@ -379,13 +380,13 @@ def _call(written: str) -> tuple[str | None, Mapping[str, Any]]:
 
 
 def _looking(turn: Record) -> str | None:
-    """Returns the one action of a turn that did not answer, as it was written."""
+    """Returns the only action of a turn without an answer, as it was written."""
     actions: list[str] = list(turn.get("actions") or ())
     return None if turn.get("terminated") or len(actions) != 1 else str(actions[0])
 
 
 def _boxed(boxes: Sequence[WrittenBox], state: Record) -> Iterator[Record]:
-    """Yields boxes in the space of the first image as marks."""
+    """Yields boxes in the coordinates of the first image as marks."""
     for box in boxes:
         if box.is_proper and (inside := _fractions(box, state)):
             yield {"image": 0, "box": inside}
@@ -404,20 +405,20 @@ def _pointed(text: str, state: Record) -> Iterator[Record]:
 
 
 def _evidence(state: Record) -> Iterator[Record]:
-    """Yields where the things are that the answer rests on, as far as the state records it."""
+    """Yields the regions on which the correct answer is based, as far as the state records them."""
     for item in state.get("evidence") or ():
         if box := _fractions(item["box"], state):
             yield {"image": item.get("frame", 1) - 1, "box": box, "label": item["label"], "is_truth": True}
 
 
 def _fractions(box: Sequence[float], state: Record) -> list[float] | None:
-    """Returns a box in the space of the first image as fractions of its sides; None outside of it or if unknown."""
+    """Returns a box in the first image's coordinates as fractions of its sides; None if outside or unknown."""
     size = _image_extent(state)
     return None if size is None else _inside([side / size[i % 2] for i, side in enumerate(box)])
 
 
 def _image_extent(state: Record) -> tuple[float, float] | None:
-    """Returns where the edges of the first image are in the units of its state; images may have a black margin."""
+    """Returns the extent of the first image in the units of its state; images may have a black margin."""
     extent = written_extent(state)
     if extent is None or state.get("coordinates") != "pixels":
         return extent
@@ -425,7 +426,7 @@ def _image_extent(state: Record) -> tuple[float, float] | None:
 
 
 def _inside(sides: Sequence[float]) -> list[float] | None:
-    """Returns a box in fractions as far as it is inside the image; None if nothing of it is."""
+    """Returns the part of a box inside the image, in fractions; None if no part is inside."""
     x1, y1, x2, y2 = (round(min(max(side, 0.0), 1.0), 4) for side in sides)
     return [x1, y1, x2, y2] if x1 < x2 and y1 < y2 else None
 
@@ -465,7 +466,7 @@ def options_of(state: Record) -> list[str]:
 
 
 def _with_option(answer: str, options: Sequence[str]) -> str:
-    """Returns an answer; a letter alone gets the text of its option."""
+    """Returns an answer; a single letter is replaced by its option with text."""
     letter = answer.strip(" .()").upper()
     return next((option for option in options if len(letter) == 1 and option.startswith(f"{letter}. ")), answer)
 
@@ -477,16 +478,16 @@ def _written(value: object) -> str:
 
 
 def failures(labels: Sequence[Mapping[str, Any]]) -> Record | None:
-    """Returns the first mistakes of the last evaluation, after the one it is compared with if there is one.
+    """Returns counts of the first mistakes in the last evaluation and the one it is compared with, if any.
 
     Args:
         labels: As `episode_browser` returns them.
 
     Returns:
-        `columns`: `label`, `num_failed`, `num_recorded`, and `address`, a link to its failures in the episode browser.
-        `rows`, the most frequent of the last evaluation first: `kind`, `meaning`, `counts` by column, and `address`, a
-        link to the episodes of the last column. Addresses are empty where there are none. None if no evaluation has
-        recorded episodes.
+        `columns`: `label`, `num_failed`, `num_recorded`, and `address`, a link to its failures in the episode
+            browser. `rows`, the most frequent in the last evaluation first: `kind`, `meaning`, `counts` by
+            column, and `address`, a link to the episodes of the last column. Addresses are empty if there are
+            no episodes. None if no evaluation has recorded episodes.
     """
     evaluations = {label["label"]: label for label in labels if label["episodes"] and not label["is_training"]}
     if not evaluations:
@@ -511,5 +512,5 @@ def failures(labels: Sequence[Mapping[str, Any]]) -> Record | None:
 
 
 def _address(label: Mapping[str, Any], **more: str) -> str:
-    """Returns the address that the page's script understands (`Browsing.follow`)."""
+    """Returns an address that the page's script interprets (`Browsing.follow`)."""
     return "#" + urlencode({"label": label["label"], "filter": "failed", **more}, errors="replace")

@@ -37,7 +37,7 @@ from vlm_envs.records.run_data import STAGES, RunReader, slug, world_of
 from vlm_envs.terminal_tables import text_table
 
 _SHOWN_IF_ANY = ("num_lost", "nonfinite_rewards")
-"""Columns of evaluations that are left out where all are zero."""
+"""Columns of evaluations that are omitted if all values are zero."""
 
 
 def build_report(
@@ -48,21 +48,21 @@ def build_report(
     max_episodes: int = 256,
     max_bytes: int = 16_000_000,
 ) -> Path:
-    """Writes `report.html` and `curves.png` into a run directory, also while the run goes on.
+    """Writes `report.html` and `curves.png` into a run directory, also while the run is in progress.
 
     Args:
         directory: The run's directory.
-        beside: Directory of another run to lay beside it; the page is then `report_beside_<its name>.html`, and
-            `curves.png` is left as it is.
-        reload_s: Seconds after which an open page reads its file again; None for a page that stays as it is.
-        max_episodes: Most episodes shown for each evaluation, failures first.
-        max_bytes: Most bytes of episodes and pictures; fewer episodes are shown where they need more.
+        beside: Directory of another run to compare it with; the page is then `report_beside_<its name>.html`,
+            and `curves.png` is left unchanged.
+        reload_s: Seconds after which an open page reloads its file; None for never.
+        max_episodes: Maximum number of episodes shown per evaluation, failures first.
+        max_bytes: Maximum size of episodes and images; fewer episodes are shown if they need more.
 
     Returns:
         Path of the HTML file.
 
     Raises:
-        MissingRunDataError: If there is no such run.
+        MissingRunDataError: If the run does not exist.
         BrokenRunDataError: If a file of a run cannot be read.
     """
     reader = RunReader(directory)
@@ -70,7 +70,7 @@ def build_report(
     name = " beside ".join(readers) or _name(reader)
     groups_by_run = {run: panel_groups(reader.metrics(), reader.evaluations()) for run, reader in readers.items()}
     groups = groups_by_run[""] if beside is None else laid_beside(groups_by_run)
-    is_training = "agent" not in reader.config  # episodes of `python -m agents play` name who plays instead
+    is_training = "agent" not in reader.config  # episodes of `python -m agents play` name the player instead
     if beside is None and is_training:
         save_curves(groups, reader.directory / "curves.png", title=name)
     compared = comparisons(reader) if beside is None else compare_runs(readers)
@@ -108,7 +108,7 @@ def build_report(
 
 
 def _evaluations(readers: Mapping[str, RunReader]) -> list[Record]:
-    """Returns the evaluations of all runs; of two, their labels begin with the run's name."""
+    """Returns the evaluations of all runs; with two runs, labels begin with the run's name."""
     return [
         {**line, "label": f"{run} · {line.get('label')}" if run else line.get("label")}
         for run, reader in readers.items()
@@ -121,7 +121,7 @@ def _name(reader: RunReader) -> str:
 
 
 def _named(first: RunReader, second: RunReader) -> dict[str, RunReader]:
-    """Returns two runs by name: by folder if their names are equal, and by number if the folders' names are, too."""
+    """Returns two runs by name: by folder if their names are equal, and numbered if the folders' are equal, too."""
     for name in (_name, lambda reader: str(reader.directory.resolve().name)):
         if name(first) != name(second):
             return {name(first): first, name(second): second}
@@ -129,7 +129,7 @@ def _named(first: RunReader, second: RunReader) -> dict[str, RunReader]:
 
 
 def _facts(config: Mapping[str, Any]) -> list[str]:
-    """Returns what identifies the run: date and commit, as far as they are known."""
+    """Returns the date and commit of the run, as far as they are known."""
     date, commit = find(config, "started_at", "date", "created_at"), find(config, "git_commit", "commit")
     known_commit = commit if commit != "unknown" else None
     return [
@@ -141,11 +141,11 @@ def _facts(config: Mapping[str, Any]) -> list[str]:
 def _figures(
     groups: Sequence[PanelGroup], marks: Sequence[float] = ()
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Draws every panel, and returns the groups for the template and the numbers for reading off values.
+    """Draws every panel, and returns the groups for the template and the numbers for reading values from the curves.
 
     Args:
         groups: The panels.
-        marks: Iterations where a line stands across all but those of a cold start.
+        marks: Iterations with a line across all panels except those of a cold start.
     """
     placed: list[dict[str, Any]] = []
     readable: list[dict[str, Any]] = []
@@ -154,7 +154,7 @@ def _figures(
         figures = []
         for panel in group.panels:
             svgs = panel_svgs(panel, span, marks=() if group.title == COLD_START else marks)
-            drawings = [Markup(svg) for svg in svgs]  # safe: they escape their texts
+            drawings = [Markup(svg) for svg in svgs]  # safe: their texts are escaped
             figures.append({"index": len(readable), "panel": panel, "drawings": drawings, "ends": _ends(panel)})
             curves = [{"xs": curve.xs, "ys": curve.ys} for curve in panel.curves]
             readable.append({"group": group.title, "scale": panel.scale, "curves": curves, "x_span": span})
@@ -163,7 +163,7 @@ def _figures(
 
 
 def _ends(panel: Panel) -> list[str]:
-    """Returns where each curve ends as it is drawn: a long one, whose single values are noisy, by its running mean."""
+    """Returns the last value of each curve as it is drawn: for a long one, whose values are noisy, its running mean."""
     ends = []
     for curve in panel.curves:
         drawn = curve.ys if len(curve.ys) < SMOOTH_FROM_NUM_POINTS else smooth(curve.ys)
@@ -187,7 +187,7 @@ _FIRST_COLUMNS = [
 
 
 def _columns(evaluations: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Returns the evaluation table's columns: the known ones first, then whatever else was recorded."""
+    """Returns the evaluation table's columns: the known ones first, then all others that were recorded."""
     present = dict.fromkeys(key for line in evaluations for key in line)
     folded = {"num_successes", "success_low", "success_high"} | ({"env_id"} if "world" in present else set())
     folded |= {key for key in _SHOWN_IF_ANY if not any(line.get(key) for line in evaluations)}
@@ -198,7 +198,7 @@ def _columns(evaluations: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _heading(column: str) -> str:
-    """Returns what a column is called: `"num_episodes"` is "episodes", `"score/observation"` "observation score"."""
+    """Returns the heading of a column: `"num_episodes"` is "episodes", `"score/observation"` "observation score"."""
     kind, slash, name = column.rpartition("/")
     return f"{name} {kind}".replace("_", " ") if slash else column.removeprefix("num_").replace("_", " ")
 
@@ -219,12 +219,12 @@ _NOT_METRICS = frozenset({"iteration", "phase", "elapsed_s"})
 
 @dataclass(frozen=True, kw_only=True)
 class StageSpan:
-    """Where a stage is on the axis that all share.
+    """The position of a stage on the axis that all stages share.
 
     Attributes:
-        name: What its folder is called.
-        first: Iterations, or steps, of all stages before it.
-        num_iterations: Its own; 0 of one that has not begun.
+        name: Name of its folder.
+        first: Number of iterations, or steps, of all stages before it.
+        num_iterations: Its own number of iterations; 0 if it has not begun.
     """
 
     name: str
@@ -233,11 +233,11 @@ class StageSpan:
 
 
 def build_stages_report(directory: str | Path, folders: Sequence[str]) -> Path:
-    """Writes `report.html` and `curves.png` of a run of stages, also while it goes on.
+    """Writes `report.html` and `curves.png` of a run of stages, also while it is in progress.
 
     Args:
         directory: The run's directory.
-        folders: What its stages' folders are called, in order; one that is not there yet is left out.
+        folders: Names of its stages' folders, in order; folders that do not exist yet are omitted.
 
     Returns:
         Path of the HTML file.
@@ -269,10 +269,10 @@ def build_stages_report(directory: str | Path, folders: Sequence[str]) -> Path:
 
 
 def stage_folders(directory: str | Path) -> list[str]:
-    """Returns what the folders of a run's stages are called, in order; none where it is a run without stages.
+    """Returns the names of the folders of a run's stages, in order; empty for a run without stages.
 
     Raises:
-        BrokenRunDataError: If the file that says so cannot be read.
+        BrokenRunDataError: If the file that lists the stages cannot be read.
     """
     path = Path(directory) / STAGES
     if not path.is_file():
@@ -282,7 +282,7 @@ def stage_folders(directory: str | Path) -> list[str]:
 
 
 def evaluation_rows(directory: Path, folders: Sequence[str]) -> list[dict[str, str]]:
-    """Returns every evaluation of all stages, in order: of episodes, and of a loss on rows that are held out."""
+    """Returns every evaluation of all stages, in order: of episodes, and of a loss on held-out rows."""
     rows = []
     for folder, reader in _readers(directory, folders).items():
         losses = [line for line in reader.metrics() if line.get("eval_loss") is not None]
@@ -310,7 +310,7 @@ def evaluation_rows(directory: Path, folders: Sequence[str]) -> list[dict[str, s
 
 
 def stages_table(directory: Path, folders: Sequence[str]) -> str:
-    """Returns every evaluation of all stages as lines of text, without columns of which nothing is known."""
+    """Returns every evaluation of all stages as lines of text, without empty columns."""
     return text_table(evaluation_rows(directory, folders))
 
 
@@ -320,10 +320,10 @@ def _readers(directory: Path, folders: Sequence[str]) -> dict[str, RunReader]:
 
 
 def _on_one_axis(readers: dict[str, RunReader]) -> tuple[list[StageSpan], list[Record], list[Record]]:
-    """Returns where stages are on one axis, and their metrics and evaluations with iterations counted on it.
+    """Returns the positions of stages on one axis, and their metrics and evaluations with iterations counted on it.
 
-    Between two stages each metric has a gap: what is before it was learnt under other settings. A cold start, whose
-    steps have an axis of their own, keeps its count.
+    Between two stages each metric has a gap, since their settings differ. A cold start, whose steps have
+    their own axis, keeps its count.
     """
     spans: list[StageSpan] = []
     metrics: list[Record] = []
@@ -348,7 +348,7 @@ def _on_one_axis(readers: dict[str, RunReader]) -> tuple[list[StageSpan], list[R
 _HERE = Path(__file__).with_name("report")
 
 EPISODE_SCRIPTS = tuple(_HERE / name for name in ("browsing.js", "elements.js", "images.js", "turns.js"))
-"""What chooses an episode and draws it; it reads the element `payload`, with the `images` that turns name."""
+"""Scripts that select an episode and draw it; they read the element `payload`, with the `images` that turns name."""
 
 
 def document(
@@ -365,11 +365,11 @@ def document(
 
     Args:
         template: A template that extends `base.html.j2` of this folder: its blocks `title` and `body`.
-        scripts: Files that become its one script; its policy lets no other run.
-        payload: What they read from the element `payload`, ready for JSON.
+        scripts: Files that are joined into its only script; the page's policy blocks all others.
+        payload: Data that they read from the element `payload`, ready for JSON.
         styles: Files after the common style.
-        filters: The template's own, beside `short`, `percent` and `p_value`.
-        loads_files: Whether its script may load scripts and images from files beside it.
+        filters: The template's own filters, in addition to `short`, `percent`, and `p_value`.
+        loads_files: Whether its script may load scripts and images from files in the same folder.
         **values: The template's variables. Texts are escaped.
     """
     environment = jinja2.Environment(
@@ -393,9 +393,9 @@ def document(
 
 
 def write_document(path: Path, html: str) -> None:
-    """Writes a page at once; lone surrogates, which have no UTF-8 form, become question marks.
+    """Writes a page atomically; unpaired surrogates, which have no UTF-8 form, become question marks.
 
-    They are in labels and configurations only: what models wrote is ASCII in the payload.
+    They occur only in labels and configurations: text from models is ASCII in the payload.
     """
     replace_file(path, html.encode("utf-8", errors="replace"))
 
@@ -405,11 +405,11 @@ def _joined(paths: Sequence[Path]) -> str:
 
 
 def script_json(value: Any) -> Markup:
-    r"""Returns JSON that is safe inside a script element: `<`, `>` and `&` occur only as `\u` escapes."""
+    r"""Returns JSON that is safe inside a script element: `<`, `>`, and `&` occur only as `\u` escapes."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 def csp_hash(script: str) -> str:
-    """Returns the hash by which a page's policy lets this script run and no other."""
+    """Returns the hash with which a page's policy allows only this script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")

@@ -1,7 +1,7 @@
-"""What a report shows of a run's numbers: the headline with success before and after, and curves sorted into panels.
+"""The contents of a report on a run's numbers: success before and after, and curves sorted into panels.
 
-Everything a run logs is shown. Known metrics get a title and a place; unknown ones a panel of their own, grouped by the
-text before the slash.
+Everything a run logs is shown. Known metrics have a title and a position; each unknown one has its own panel,
+grouped by the text before the slash.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Rate:
 
     Attributes:
         label: The evaluation's label.
-        num_successes: Episodes solved.
-        num_episodes: Episodes played.
-        num_levels: Distinct levels of these episodes.
+        num_successes: Number of episodes solved.
+        num_episodes: Number of episodes played.
+        num_levels: Number of distinct levels of these episodes.
         interval: 95% interval.
     """
 
@@ -49,12 +49,12 @@ class Comparison:
     """One world before and after.
 
     Attributes:
-        env_id: The world, as its mix calls it.
-        levels: What it was evaluated on, such as `"held-out test levels"`.
+        env_id: Name of the world in its mix.
+        levels: Kind of levels of the evaluation, such as `"held-out test levels"`.
         rates: The first and the last evaluation, or the only one.
         paired: Outcomes of the recorded episodes that were played both times; None if there are none.
-        num_paired_levels: Distinct levels of these episodes.
-        chosen: Which policy the last evaluation is of, where it was chosen on validation levels; else empty.
+        num_paired_levels: Number of distinct levels of these episodes.
+        chosen: The policy of the last evaluation if it was selected on validation levels; else empty.
     """
 
     env_id: str
@@ -66,7 +66,7 @@ class Comparison:
 
     @property
     def played_on(self) -> str:
-        """Number of episodes or levels of the last evaluation, and what they are called."""
+        """Number of episodes or levels of the last evaluation, with their kind."""
         return counted_episodes(self.rates[-1].num_episodes, self.rates[-1].num_levels, self.levels)
 
     @property
@@ -77,10 +77,10 @@ class Comparison:
 
 
 def comparisons(reader: RunReader) -> list[Comparison]:
-    """Compares the first and last evaluation of each world, on the split the whole run was judged by.
+    """Compares the first and last evaluation of each world, on the split that the whole run was evaluated on.
 
-    `"before"` and `"after"` are the labels compared where they exist, because evaluations in between may be on other
-    levels.
+    The labels `"before"` and `"after"` are compared if they exist, because evaluations in between may use
+    other levels.
     """
     by_world: dict[str, list[Record]] = {}
     for line in reader.evaluations():
@@ -90,7 +90,7 @@ def comparisons(reader: RunReader) -> list[Comparison]:
 
 
 def compare_runs(readers: Mapping[str, RunReader]) -> list[Comparison]:
-    """Compares the last evaluation of two runs by name, world by world, where both were evaluated on the same split."""
+    """Compares the last evaluations of two runs by name, for each world that both evaluated on the same split."""
     last = [
         {(world_of(line), levels_of(line)): line for line in reader.evaluations() if line.get("num_episodes")}
         for reader in readers.values()
@@ -161,7 +161,7 @@ def _episodes(reader: RunReader, label: str, env_id: str) -> dict[Hashable, Reco
 
 
 def find(config: Any, *names: str) -> Any:
-    """Returns the value of the first key that is there, the shallowest; None if there is none."""
+    """Returns the value of the first key that exists, at its shallowest occurrence; None if none exists."""
     for name in names:
         queue = deque([config])
         while queue:
@@ -176,7 +176,7 @@ def find(config: Any, *names: str) -> Any:
 
 
 def sentence(config: Record, metrics: Sequence[Record], env_ids: Sequence[str]) -> str:
-    """Says in plain words what was trained, in which worlds, and how long it took."""
+    """Returns a sentence about what was trained, in which worlds, and how long it took."""
     model = find(config, "model")
     who = str(model).rstrip("/").split("/")[-1] if model else "A small vision-language model built from scratch"
     names = [_spoken(env_id, config) for env_id in env_ids]
@@ -198,8 +198,8 @@ def _spoken(world: str, config: Record) -> str:
     """Returns a world's name without namespace and version: `"FrozenLake (size=8)"`.
 
     Args:
-        world: As the mix calls it.
-        config: Of the run, which has the names of adapted worlds.
+        world: Its name in the mix.
+        config: Configuration of the run, which contains the names of adapted worlds.
     """
     env_id, opening, rest = world.partition(" (")
     worlds = find(config, "worlds")
@@ -212,7 +212,7 @@ def _spoken(world: str, config: Record) -> str:
 def wall_time_s(metrics: Sequence[Record]) -> float:
     """Returns the time a run took, in seconds.
 
-    `elapsed_s` may start again at 0 with each phase or resumption; the stretches are added up.
+    `elapsed_s` may restart at 0 with each phase or resumption; the parts are added up.
     """
     total_s = previous_s = 0.0
     for line in metrics:
@@ -224,7 +224,7 @@ def wall_time_s(metrics: Sequence[Record]) -> float:
 
 
 def written_time(time_s: float) -> str:
-    """Writes a duration in its two largest units: `"1 h 5 min"`, `"12 min 5 s"`, `"48 s"`."""
+    """Returns a duration in its two largest units: `"1 h 5 min"`, `"12 min 5 s"`, `"48 s"`."""
     minutes, seconds = divmod(round(time_s), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
@@ -233,7 +233,7 @@ def written_time(time_s: float) -> str:
 
 
 def written_p(p_value: float) -> str:
-    """Writes a p-value: `"p < 0.001"` or `"p = 0.021"`."""
+    """Returns a p-value as text: `"p < 0.001"` or `"p = 0.021"`."""
     return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
 
@@ -248,9 +248,9 @@ class Curve:
     """A line over iterations.
 
     Attributes:
-        name: What it shows.
-        xs: Iterations, rising.
-        ys: Values; None where the run had none, which interrupts the line.
+        name: Name of the quantity.
+        xs: Iterations, ascending.
+        ys: Values; None if the run had none, which interrupts the line.
     """
 
     name: str
@@ -263,7 +263,7 @@ class Estimates:
     """Measured rates with their confidence intervals.
 
     Attributes:
-        name: What was measured.
+        name: Name of the measured quantity.
         xs: Iterations.
         ys: Rates.
         lows: Lower ends of the intervals.
@@ -283,11 +283,11 @@ class Panel:
 
     Attributes:
         title: Its title.
-        hint: What the values mean, in a few words; may be empty.
-        scale: `"rate"` for an axis from 0 to 1 written in percent, `"number"` for one that fits the values.
+        hint: Short explanation of the values; may be empty.
+        scale: `"rate"` for an axis from 0 to 1 in percent, `"number"` for one that fits the values.
         curves: Its lines.
         estimates: Its points with intervals.
-        is_wide: Whether it takes the whole width.
+        is_wide: Whether it occupies the whole width.
     """
 
     title: str
@@ -321,14 +321,15 @@ class _Known(NamedTuple):
 _TABLE = tomllib.loads((Path(__file__).parent / "report" / "metrics.toml").read_text(encoding="utf-8"))
 _KNOWN = {key: _Known(*row) for key, row in _TABLE["metrics"].items()}
 _OF_EACH_WORLD = ("thought_score", "tool_used")
-"""Known metrics that a mix logs of each world that has them, too, as `<metric>/<world>`."""
+"""Known metrics that a mix also logs for each world that has them, as `<metric>/<world>`."""
 _NOT_CURVES = frozenset({"iteration", "phase", "elapsed_s"})
 
 
 def panel_groups(metrics: Sequence[Record], evaluations: Sequence[Record]) -> list[PanelGroup]:
     """Sorts the lines of `metrics.jsonl` and `evaluations.jsonl` into groups of panels.
 
-    Success comes first, then the other groups, then the cold start, whose steps are counted on their own axis.
+    Success comes first, then the other groups, then the cold start, whose steps are counted on their own
+    axis.
     """
     learning = [line for line in metrics if line.get("phase") != "cold_start"]
     cold_start = [line for line in metrics if line.get("phase") == "cold_start"]
@@ -346,7 +347,7 @@ def panel_groups(metrics: Sequence[Record], evaluations: Sequence[Record]) -> li
 
 
 def laid_beside(groups_by_run: Mapping[str, Sequence[PanelGroup]]) -> list[PanelGroup]:
-    """Returns the curves of two runs in the same panels by title; behind them what only the second logged."""
+    """Returns the curves of two runs in the same panels by title, followed by those that only the second run logged."""
     placed: dict[str, dict[str, dict[str, Panel]]] = {}
     for run, groups in groups_by_run.items():
         for group in groups:
@@ -359,7 +360,7 @@ def laid_beside(groups_by_run: Mapping[str, Sequence[PanelGroup]]) -> list[Panel
 
 
 def _joined(panels: Mapping[str, Panel], runs: Sequence[str]) -> Panel:
-    """Returns one panel with a curve for each run, empty where it logged nothing, and the points of all."""
+    """Returns one panel with a curve for each run, empty if the run logged nothing, and the points of all."""
     curves = {run: panel.curves[0] for run, panel in panels.items() if panel.curves}
     return replace(
         next(iter(panels.values())),
@@ -373,7 +374,7 @@ def _joined(panels: Mapping[str, Panel], runs: Sequence[str]) -> Panel:
 
 
 def _estimates(evaluations: Sequence[Record]) -> list[Estimates]:
-    """Returns one series for each world and split that was evaluated."""
+    """Returns one series for each evaluated world and split."""
     series: dict[tuple[str, str], list[tuple[float, float, float, float]]] = {}
     num_worlds = len({world_of(line) for line in evaluations})
     for line in evaluations:
@@ -393,7 +394,7 @@ def _estimates(evaluations: Sequence[Record]) -> list[Estimates]:
 
 
 def _curve_keys(lines: Iterable[Record]) -> list[str]:
-    """Returns the metrics that are numbers: known ones in their order, then the others as they first came."""
+    """Returns the metrics that are numbers: known ones in their order, then the others in order of first occurrence."""
     present = {
         key: None
         for line in lines
@@ -407,7 +408,7 @@ def _describe(key: str) -> _Known:
     if key in _KNOWN:
         return _KNOWN[key]
     name, _, rest = key.partition("/")
-    if name == "success":  # of a world of a mix, whose id has slashes of its own
+    if name == "success":  # for a world of a mix, whose id contains slashes
         return _Known("Success", rest, "share of training episodes", "rate")
     if name in _OF_EACH_WORLD and rest:
         return _KNOWN[name]._replace(title=f"{_KNOWN[name].title}: {rest}")
@@ -441,14 +442,14 @@ def _number(value: object) -> float | None:
 
 
 SMOOTH_FROM_NUM_POINTS = 40
-"""Shorter curves are drawn as they are."""
+"""Shorter curves are drawn without smoothing."""
 
 
 def smooth(ys: Sequence[float | None]) -> list[float | None]:
-    """Returns the mean of each value and those around it, over a window of a twentieth of the curve.
+    """Returns the mean of each value and its neighbors, over a window of a twentieth of the curve.
 
-    The window is centred, so the smoothed curve does not lag; at both ends it is cut in half, not the curve.
-    Missing values stay missing and count for nothing.
+    The window is centered, so the smoothed curve does not lag; at both ends the window is cut in half, not
+    the curve. Missing values stay missing and are ignored in means.
     """
     reach = max(1, len(ys) // 40)
     windows = [[y for y in ys[max(0, i - reach) : i + reach + 1] if y is not None] for i in range(len(ys))]
@@ -456,7 +457,7 @@ def smooth(ys: Sequence[float | None]) -> list[float | None]:
 
 
 def shared_x_range(groups: Sequence[PanelGroup], group: PanelGroup) -> tuple[float, float]:
-    """Returns the first and last iteration of every group on the same axis as one, at least 1 apart.
+    """Returns the first and last iteration of all groups that share an axis with one, at least 1 apart.
 
     The cold start counts its own steps; all others share the iterations of learning.
     """
@@ -469,18 +470,18 @@ def shared_x_range(groups: Sequence[PanelGroup], group: PanelGroup) -> tuple[flo
 
 
 def y_range(panel: Panel) -> tuple[float, float]:
-    """Returns the range of a panel's values: 0 to 1 for rates, else theirs with some air."""
+    """Returns the range of a panel's values: 0 to 1 for rates, else their range with some margin."""
     if panel.scale == "rate":
         return 0.0, 1.0
     ys = [y for curve in panel.curves for y in curve.ys if y is not None] or [0.0]
     low, high = min(ys), max(ys)
     air = 0.08 * (high - low) or 0.5 * abs(high) or 0.5
-    # An axis that starts a little below 0 suggests values that cannot be
+    # An axis that starts a little below 0 suggests impossible values
     return (0.0 if 0 <= low <= 3 * air else low - air), high + air
 
 
 def short(value: float, scale: Scale = "number") -> str:
-    """Writes a value with about three digits, in percent for rates, with a true minus sign."""
+    """Returns a value as text with about three digits, in percent for rates, with a true minus sign."""
     if scale == "rate":
         text = f"{100 * value:.1f}".removesuffix(".0") + "%"
     elif value == 0:

@@ -1,15 +1,14 @@
-"""A training run on disk: what the trainer writes while it runs and what reports read.
+"""A training run on disk: the files that the trainer writes while it runs and that reports read.
 
     runs/<name>/
-        config.json               resolved configuration, versions, commit
-        metrics.jsonl             one object per training iteration
-        evaluations.jsonl         one object per evaluation
-        trajectories/<slug>.jsonl one object per recorded episode of an evaluation or a training iteration
-        images/<aa>/<sha256>.png  every picture once, named by the hash of the file
+      config.json               resolved configuration, versions, commit
+      metrics.jsonl             one object per training iteration
+      evaluations.jsonl         one object per evaluation
+      trajectories/<slug>.jsonl one object per recorded episode of an evaluation or a training iteration
+      images/<aa>/<sha256>.png  every image once, named by the hash of the file
 
-Lines are only ever added, each in one write that ends with its newline: a run that is killed leaves at
-most one half-written last line, which readers skip. Whole files are written under another name and then
-renamed.
+Lines are only ever appended, each in one write that ends with its newline: a run that is killed leaves at most one
+incomplete last line, which readers skip. Whole files are written under another name and then renamed.
 """
 
 from __future__ import annotations
@@ -56,30 +55,30 @@ from vlm_envs.trajectory import (
 from vlm_envs.validation import did_you_mean, require_choice
 
 PHASES = ("cold_start", "rl")
-"""Phases of a run in the order they are trained; a metrics line without one belongs to the last."""
+"""Phases of a run in the order in which they are trained; a metrics line without one belongs to the last."""
 
 STAGES = "stages.json"
-"""What a run of stages is written down in, beside a folder for each; its `stages` have names, in order."""
+"""File that describes a run of stages, next to a folder for each; its `stages` have names, in order."""
 
 _CONFIG, _METRICS, _EVALUATIONS = "config.json", "metrics.jsonl", "evaluations.jsonl"
 _OF_BOARDS = "board.json"
 _OF_CHECKPOINTS = frozenset({"architectures", "model_type"})
-"""What Hugging Face's configurations of models have, and those of runs have not."""
+"""Keys that Hugging Face's model configurations have, and those of runs do not."""
 
 
 class RunWriter:
-    """Writes a run's data as it comes.
+    """Writes a run's data as it is produced.
 
     Args:
-        directory: The run's own directory, made when the first file is written.
-        resume_from_iteration: First iteration that will be written (again), when an interrupted run goes
-            on; what was recorded from that iteration on is dropped. None for a new run.
-        resume_phase: The phase `resume_from_iteration` counts in. Metrics of earlier phases are kept,
+        directory: The run's own directory, created when the first file is written.
+        resume_from_iteration: First iteration that will be written (again) when an interrupted run is
+            resumed; data recorded from that iteration on is dropped. None for a new run.
+        resume_phase: The phase in which `resume_from_iteration` counts. Metrics of earlier phases are kept,
             those of later ones dropped. Evaluations count iterations of the last phase: resuming in an
-            earlier one drops all but those labelled at iteration 0 or less.
+            earlier one drops all but those labeled at iteration 0 or less.
 
     Raises:
-        RunExistsError: If the directory already holds a run and this is not a resumption.
+        RunExistsError: If the directory already contains a run and this is not a resumption.
         ValueError: If `resume_phase` is unknown.
     """
 
@@ -98,36 +97,37 @@ class RunWriter:
             self._drop_from(resume_from_iteration, PHASES.index(resume_phase))
         elif holds_run(self.directory):
             raise RunExistsError(
-                f"Expected an unused run directory, but {self.directory} already holds a run. "
-                "Choose another name, or pass resume_from_iteration to go on with it."
+                f"Expected an unused run directory, but {self.directory} already contains a run. "
+                "Choose another name, or pass resume_from_iteration to resume it."
             )
 
     def config(self, config: Mapping[str, Any]) -> None:
-        """Writes the resolved configuration, versions and commit, in place of an earlier one."""
+        """Writes the resolved configuration, versions, and commit, replacing an earlier one."""
         text = json.dumps(to_json(config), indent=2, allow_nan=False) + "\n"
         replace_file(self.directory / _CONFIG, text.encode())
 
     def metrics(self, metrics: Mapping[str, Any]) -> None:
-        """Appends an iteration's metrics by name; `iteration` and `phase` say when. Infinities and NaN become null."""
+        """Appends an iteration's metrics by name, with `iteration` and `phase`. Infinities and NaN become null."""
         append_line(self.directory / _METRICS, metrics)
 
     def evaluation(self, evaluation: Mapping[str, Any]) -> None:
         """Appends the results of one evaluation.
 
         Args:
-            evaluation: `label`, `iteration`, `env_id`, `split`, `num_episodes`, `num_levels`, `num_successes`,
-                `success`, `success_low`, `success_high`, `reward`, `format_rate`, `temperature`, and whatever
-                else is known. Without `num_levels`, every episode counts as a level of its own.
+            evaluation: `label`, `iteration`, `env_id`, `split`, `num_episodes`, `num_levels`,
+                `num_successes`, `success`, `success_low`, `success_high`, `reward`, `format_rate`,
+                `temperature`, and any other results. Without `num_levels`, every episode counts as a separate
+                level.
         """
         append_line(self.directory / _EVALUATIONS, evaluation)
 
     def evaluated(self, label: str) -> dict[str, float]:
-        """Returns success by what the mix calls a world, of those whose results stand under a label."""
+        """Returns the success of the worlds with results under a label, by their names in the mix."""
         lines = read_lines(self.directory / _EVALUATIONS)
         return {str(line.get("world")): float(line["success"]) for line in lines if line.get("label") == label}
 
     def drop_evaluation(self, label: str) -> None:
-        """Drops the results under a label; its episodes are replaced when it is made again."""
+        """Drops the results under a label; its episodes are replaced when it is evaluated again."""
         filter_lines(self.directory / _EVALUATIONS, lambda line: line.get("label") != label)
 
     def trajectories(
@@ -137,16 +137,16 @@ class RunWriter:
         notes: Notes | None = None,
         limit: int | None = None,
     ) -> None:
-        """Records episodes of an evaluation or of a training iteration, pictures included.
+        """Records episodes of an evaluation or of a training iteration, including images.
 
-        The first call for a label starts its file anew, so that an evaluation repeated after a resumption
-        replaces the interrupted one; further calls, for further worlds, add to it.
+        The first call for a label starts a new file, so that an evaluation repeated after a resumption
+        replaces the interrupted one; further calls, for further worlds, append to it.
 
         Args:
             label: The evaluation's label, or `training_label` of an iteration.
             trajectories: N episodes.
-            notes: N lists with what is known besides of each turn; None for nothing.
-            limit: Most episodes to record, from the front; None for all.
+            notes: N lists with a note on each turn; None for no notes.
+            limit: Maximum number of episodes to record, from the start; None for all.
 
         Raises:
             ValueError: If there are not as many notes as turns.
@@ -162,7 +162,7 @@ class RunWriter:
             append_line(path, episode_record(trajectory, turn_notes, self._images.save))
 
     def _drop_from(self, iteration: int, phase: int) -> None:
-        """Drops what was recorded from an iteration of a phase on."""
+        """Drops the data recorded from an iteration of a phase on."""
         is_last_phase = phase == len(PHASES) - 1
         before = iteration if is_last_phase else 1  # evaluations count iterations of the last phase
 
@@ -171,7 +171,8 @@ class RunWriter:
 
         def keep_evaluation(line: Record) -> bool:
             made_at = line.get("iteration", 0)
-            # An evaluation between two iterations comes before the checkpoint of the same number; the last one after
+            # An evaluation between two iterations comes before the checkpoint of the same number; the last
+            # one after
             between = made_at == iteration and str(line.get("label")) == validation_label(iteration)
             return bool(made_at < before or (is_last_phase and between))
 
@@ -188,7 +189,7 @@ class RunWriter:
 
 
 def holds_run(directory: Path) -> bool:
-    """Returns whether a directory holds anything of a run."""
+    """Returns whether a directory contains any file of a run."""
     return any((directory / name).exists() for name in (_CONFIG, _METRICS, _EVALUATIONS))
 
 
@@ -199,7 +200,7 @@ class RunReader:
         directory: The run's directory.
 
     Raises:
-        MissingRunDataError: If there is no run.
+        MissingRunDataError: If the run does not exist.
     """
 
     def __init__(self, directory: str | Path) -> None:
@@ -216,10 +217,10 @@ class RunReader:
 
     @property
     def config(self) -> Record:
-        """The resolved configuration, versions and commit.
+        """The resolved configuration, versions, and commit.
 
         Raises:
-            MissingRunDataError: If it is a checkpoint's, whose file has the same name.
+            MissingRunDataError: If the file is a checkpoint's, which has the same name.
         """
         path = self.directory / _CONFIG
         found = parse_object(path.read_bytes(), str(path))
@@ -231,11 +232,11 @@ class RunReader:
         return found
 
     def metrics(self) -> list[Record]:
-        """Returns the metrics of every iteration, in the order they were written; empty before the first."""
+        """Returns the metrics of every iteration, in the order in which they were written; empty before the first."""
         return read_lines(self.directory / _METRICS)
 
     def evaluations(self) -> list[Record]:
-        """Returns every evaluation, in the order they were made."""
+        """Returns every evaluation, in the order in which they were made."""
         return read_lines(self.directory / _EVALUATIONS)
 
     def trajectory_labels(self) -> list[str]:
@@ -255,7 +256,7 @@ class RunReader:
         return read_lines(self._recorded(label))
 
     def each_trajectory(self, label: str) -> Iterator[tuple[str, Record | BrokenRunDataError]]:
-        """Returns file, line and content of the same, with what is wrong in place of a broken one."""
+        """Yields the location and content of each of these episodes, or the error for one that cannot be read."""
         return each_line(self._recorded(label))
 
     def _recorded(self, label: str) -> Path:
@@ -263,18 +264,18 @@ class RunReader:
         if not path.is_file():
             known = self.trajectory_labels()
             raise MissingRunDataError(
-                f"No trajectories labelled {label!r} in {self.directory}; recorded: "
+                f"No trajectories labeled {label!r} in {self.directory}; recorded: "
                 f"{', '.join(map(repr, known)) or 'none'}.{did_you_mean(label, known)}"
             )
         return path
 
     def image(self, name: str) -> bytes:
-        """Returns the PNG file of a picture. See `ImageStore.load`."""
+        """Returns the PNG file of an image. See `ImageStore.load`."""
         return ImageStore(self.directory).load(name)
 
 
 def validation_label(iteration: int) -> str:
-    """Returns the label of the evaluation on validation levels after so many iterations."""
+    """Returns the label of the evaluation on validation levels after this many iterations."""
     return f"iteration {iteration}"
 
 
@@ -284,7 +285,7 @@ def training_label(iteration: int) -> str:
 
 
 def is_training_label(label: str) -> bool:
-    """Returns whether a label is one that `training_label` gives."""
+    """Returns whether a label is one that `training_label` returns."""
     return _trained_iteration(slug(label)) >= 0
 
 
@@ -298,7 +299,7 @@ def slug(label: str) -> str:
     """Returns a label as a file name: `"Iteration 20"` becomes `"iteration-20"`.
 
     Raises:
-        ValueError: If nothing of the label is left.
+        ValueError: If no character of the label can be used.
     """
     name = re.sub(r"[^a-z0-9._]+", "-", label.lower()).strip("-._")
     if not name:
@@ -315,8 +316,8 @@ class ImageStore:
     """The folder `images` of a run or a board.
 
     Args:
-        directory: Of the run or the board; made when the first picture is saved.
-        sync: Whether what was saved shall also survive the loss of power.
+        directory: Directory of the run or the board; created when the first image is saved.
+        sync: Whether saved images must also survive a power failure.
     """
 
     def __init__(self, directory: Path, *, sync: bool = False) -> None:
@@ -324,11 +325,11 @@ class ImageStore:
         self._sync = sync
 
     def save(self, image: npt.NDArray[np.uint8]) -> str:
-        """Writes a picture, uint8[H, W, 3], unless it is there already, and returns its name."""
+        """Writes an image, uint8[H, W, 3], unless it already exists, and returns its name."""
         return self.add(_encoded(image))
 
     def add(self, png: bytes) -> str:
-        """Writes a PNG file as it is unless it is there already, and returns its name."""
+        """Writes a PNG file unchanged unless it already exists, and returns its name."""
         name = hashlib.sha256(png).hexdigest()
         path = self._path(name)
         if not path.exists() or path.stat().st_size != len(png):
@@ -336,45 +337,45 @@ class ImageStore:
         return name
 
     def restore(self, name: str, image: npt.NDArray[np.uint8]) -> bytes:
-        """Writes an image that is missing, drawn again as uint8[H, W, 3], and returns its PNG file.
+        """Writes a missing image, drawn again as uint8[H, W, 3], and returns its PNG file.
 
         Raises:
-            BrokenRunDataError: If its file is not the one that was named; nothing is written.
+            BrokenRunDataError: If its file does not have the given name; nothing is written.
         """
         png = _encoded(image)
         if hashlib.sha256(png).hexdigest() != name:
             raise BrokenRunDataError(f"the image drawn now, encoded by Pillow {PIL.__version__}, is not {name}")
-        replace_file(self._path(name), png)  # without a sync: what is lost once more is drawn once more
+        replace_file(self._path(name), png)  # without sync: an image lost again can be drawn again
         return png
 
     def clean(self) -> None:
-        """Takes away what a kill left half-written. Nobody else may be writing."""
+        """Removes incomplete files left by a killed process. No other process may be writing."""
         for path in self._folder.glob(f"*/.*{TEMPORARY}"):
             path.unlink(missing_ok=True)
 
     def holds(self, name: str) -> bool:
-        """Returns whether there is a picture of that name."""
+        """Returns whether there is an image with that name."""
         return self._path(name).is_file()
 
     def load(self, name: str) -> bytes:
-        """Returns the PNG file of a picture.
+        """Returns the PNG file of an image.
 
         Args:
             name: Its SHA-256, as episodes name it.
 
         Raises:
-            MissingRunDataError: If there is no such picture.
-            BrokenRunDataError: If the name is none.
+            MissingRunDataError: If the image does not exist.
+            BrokenRunDataError: If the name is not valid.
         """
         path = self._path(name)
         if not path.is_file():
-            raise MissingRunDataError(f"Expected picture {name} at {path}; was the folder copied without images/?")
+            raise MissingRunDataError(f"Expected image {name} at {path}; was the folder copied without images/?")
         return path.read_bytes()
 
     def _path(self, name: str) -> Path:
-        """Returns where a picture lies; a name that is not a hash never becomes a path."""
+        """Returns the path of an image; a name that is not a hash never becomes a path."""
         if not re.fullmatch(r"[0-9a-f]{64}", name):
-            raise BrokenRunDataError(f"A picture is named by 64 hexadecimal digits; got {name!r}.")
+            raise BrokenRunDataError(f"The name of an image must be 64 hexadecimal digits; got {name!r}.")
         return self._folder / name[:2] / f"{name}.png"
 
 
@@ -390,13 +391,13 @@ OF_PROVIDER = ("stop_detail", "summary", "request", "raw")
 
 @dataclass(frozen=True, kw_only=True)
 class TurnNotes:
-    """What judges and the trainer say of one turn, beside what happened in it.
+    """Scores and values that judges and the trainer assign to one turn.
 
     Attributes:
         judge_terms: What judges and episode rewards pay for it.
         scores: Judges' scores of its sections, from 0 to 1, before weights.
-        credit: What the algorithm made of it: `value` of the prefix before its first token, mean `advantage` of its
-            tokens; empty where nobody estimated any.
+        credit: The algorithm's credit: `value` of the prefix before its first token, mean `advantage` of its
+            tokens; empty if none were estimated.
     """
 
     judge_terms: tuple[PaidTerm, ...] = ()
@@ -412,23 +413,23 @@ def episode_record(
     notes: Sequence[TurnNotes],
     save_image: Callable[[npt.NDArray[np.uint8]], str],
 ) -> Record:
-    """Returns an episode as it is stored: text, numbers and the names of pictures.
+    """Returns an episode as it is stored: text, numbers, and the names of images.
 
     Args:
         trajectory: The episode.
-        notes: What is known besides of each turn.
-        save_image: Stores a picture, uint8[H, W, 3], and returns its name.
+        notes: A note on each turn.
+        save_image: Stores an image, uint8[H, W, 3], and returns its name.
 
     Returns:
-        The record. `reward` is the world's own, `reward_terms` are all terms, of judges too. `state` and `state_text`
-        are of the state the agent saw, `state_text_after` is of the one its actions led to; `optimal_actions_before`
-        and `optimal_actions_left` likewise. `credit` has the tokens' mean log-probability, `logprob`, where the agent
-        gave them. `system` is there only where a turn shows one, `level` only where the episode began on a given one,
-        `cluster` only where other levels share its content (an image or a document). Of agents behind an API turns have
-        `raw`, their provider's reply; `stop_detail`, where a limit of the model ended the response; `summary`, where
-        one was made before the turn; and the first has `request`. Only lenient episodes have `reading`; in them, turns
-        without an action have `unread`, which explains why none could be read, and `expects_observation` is true where
-        the format has an `<observation>`.
+        The record. `reward` is the world's own; `reward_terms` lists all terms, including those of judges. `state` and
+        `state_text` describe the state the agent saw, `state_text_after` the one its actions led to; the same holds
+        for `optimal_actions_before` and `optimal_actions_left`. `credit` contains the tokens' mean log-probability,
+        `logprob`, if the agent provided them. `system` exists only if a turn shows one, `level` only if the episode
+        began on a given level, `cluster` only if other levels share its content (an image or a document). For agents
+        behind an API, turns have `raw`, their provider's reply; `stop_detail`, if a limit of the model ended the
+        response; `summary`, if one was written before the turn; and the first turn has `request`. Only lenient
+        episodes have `reading`; in them, turns without an action have `unread`, which explains why none could be read,
+        and `expects_observation` is true if the format has an `<observation>`.
     """
     records = [_turn_record(turn, said, save_image) for turn, said in zip(trajectory.turns, notes, strict=True)]
     return {
@@ -523,10 +524,10 @@ def _number(recorded: float | None) -> float:
 
 
 def episode_keys(episodes: Iterable[Mapping[str, Any]]) -> list[tuple[str, int, int]]:
-    """Names each episode by world, seed and how many episodes with both came before it.
+    """Returns the key of each episode: world, seed, and the number of earlier episodes with both.
 
-    Equal keys of two evaluations are the same level, which makes them pairs. Keys are distinct within one
-    list.
+    Equal keys in two evaluations denote the same level, which makes the episodes a pair. Keys are distinct
+    within one list.
     """
     counts: Counter[tuple[str, int]] = Counter()
     keys = []
@@ -538,12 +539,12 @@ def episode_keys(episodes: Iterable[Mapping[str, Any]]) -> list[tuple[str, int, 
 
 
 def world_of(record: Mapping[str, Any]) -> str:
-    """Returns what a run calls the world of an episode or an evaluation; older runs knew env ids only."""
+    """Returns the name of the world of an episode or an evaluation in its run; older runs recorded only env ids."""
     return str(record.get("world") or record.get("env_id", ""))
 
 
 def levels_of(evaluation: Mapping[str, Any]) -> str:
-    """Returns what the levels of an evaluation are called: `"held-out test levels"`, or `"levels"` of no split."""
+    """Returns the kind of levels of an evaluation: `"held-out test levels"`, or `"levels"` without a split."""
     split = evaluation.get("split")
     kinds = {None: "", "train": "training ", "val": "held-out val ", "test": "held-out test "}
     return f"{kinds.get(split, f'{split} ')}levels"
@@ -561,5 +562,5 @@ def _is_lenient(turn: Turn) -> bool:
 
 
 def _mean_logprob(turn: Turn) -> dict[str, float]:
-    """Returns how likely the sampled tokens were on average, in nats a token."""
+    """Returns the mean log-probability of the sampled tokens, in nats per token."""
     return {"logprob": float(np.mean(turn.sampler_logprobs))} if len(turn.sampler_logprobs) else {}

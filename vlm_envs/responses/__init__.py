@@ -1,1 +1,1 @@
-"""What a model writes and what it is asked to write: prompts, formats, parsing, answers and verdicts."""
+"""Prompts and response formats, and the parsing and scoring of model responses."""

@@ -1,27 +1,31 @@
 """Answer keys and the rules that compare answers with them.
 
-Source: Argos, section 3.1, equations 6-8 (exact match, relative error); Mags-RL, appendix A.2 (refusals, inclusion
-accuracy); MP-DocVQA (ANLS at 0.5, page accuracy); MMLongBench-Doc, `eval/eval_score.py` (lists). Choices, where these
-are silent:
+Source: Argos, section 3.1, equations 6-8 (exact match, relative error); Mags-RL, appendix A.2 (refusals,
+inclusion accuracy); MP-DocVQA (ANLS at 0.5, page accuracy); MMLongBench-Doc, `eval/eval_score.py` (lists).
+Choices made where these are silent:
 
-- Every rule reads an answer through `vlm_envs.responses.extraction.readings`: as it stands, within boxes, bold, code,
-  quotation marks or brackets around it, and behind a lead such as `Final answer:`. One reading that is right is enough.
-- Texts are compared after NFKC, case folding, replacement of typeset hyphens and apostrophes by ASCII ones, removal of
-  invisible characters, collapse of white space, and removal of quotation marks around and of punctuation after them.
-  An empty answer is never right.
-- Whole numbers must be equal; a number written with a decimal point may be 5 % off, which is Argos' rule for floats,
-  unless the key has a tolerance of its own. Numbers may be written in words and with a unit, see
-  `vlm_envs.responses.numbers`. Where one side is no number, texts are compared.
-- A choice is a letter, a letter with a dot, colon or bracket, an option's whole text, or a letter and its own option's
-  text however they are joined ("The answer is B. blue", "B - blue", "B (blue)"). After a dot, colon, or bracket, an
-  explanation may follow ("B. It is the blue one") unless it names another letter, a word or number of another option
-  that its own option lacks, or a word of doubt or denial. Such an answer is no choice.
-- A verdict on responses is a number, or true or false, alone or in a sentence as papers ask for; see `read_verdict`.
-- A list is a JSON or Python list of texts and numbers, or items separated by commas, semicolons, lines, "and", or "&".
-  Its order does not matter. An "and" may also belong to an item. Numbers may be written in words and with a unit.
-- Where the truth is that a question is not answerable, any sentence to that effect is right; see
+- Every rule reads an answer through `vlm_envs.responses.extraction.readings`: unchanged, within boxes, bold,
+  code, quotation marks or brackets around it, and after a lead such as `Final answer:`. One correct reading
+  is enough.
+- Texts are compared after NFKC, case folding, replacement of typeset hyphens and apostrophes by ASCII ones,
+  removal of invisible characters, collapse of white space, and removal of surrounding quotation marks and
+  trailing punctuation. An empty answer is never correct.
+- Whole numbers must be equal; a number written with a decimal point may be off by 5%, which is Argos' rule
+  for floats, unless the key has its own tolerance. Numbers may be written in words and with a unit, see
+  `vlm_envs.responses.numbers`. If either side is not a number, the texts are compared.
+- A choice is a letter, a letter with a dot, colon or bracket, an option's whole text, or a letter and its own
+  option's text in any combination ("The answer is B. blue", "B - blue", "B (blue)"). After a dot, colon, or
+  bracket, an explanation may follow ("B. It is the blue one") unless it names another letter, a word or
+  number of another option that its own option lacks, or a word of doubt or denial. Such an answer is not a
+  choice.
+- A verdict on responses is a number, or true or false, alone or in a sentence of the form papers ask for; see
+  `read_verdict`.
+- A list is a JSON or Python list of texts and numbers, or items separated by commas, semicolons, lines,
+  "and", or "&". Its order does not matter. An "and" may also be part of an item. Numbers may be written in
+  words and with a unit.
+- If the truth is that a question is not answerable, any sentence to that effect is correct; see
   `is_unanswerable`.
-- Inclusion is by whole words, so that 4 is not found in 14 or in 4.5. Scripts without spaces have no word ends.
+- Inclusion compares whole words, so 4 is not found in 14 or in 4.5. Scripts without spaces have no word ends.
 """
 
 from __future__ import annotations
@@ -45,10 +49,10 @@ from vlm_envs.validation import require_choice
 AnswerKind = Literal["exact", "choice", "number", "semantic", "anls", "verdict", "list"]
 
 MAX_ANSWER_CHARS = 4_000
-"""Longer answers are wrong unread, which bounds the time spent on them."""
+"""Longer answers are wrong without being read, which bounds the time spent on them."""
 
 MAX_ITEMS = 200
-"""Most items of a list; a longer one is no list."""
+"""Maximum number of items in a list; longer lists are not accepted."""
 
 RELATIVE_TOLERANCE = 0.05
 """Argos, equation 8."""
@@ -70,7 +74,7 @@ _DOUBT_WORDS = (
     "could might may should also too"
 )
 _DOUBTS = frozenset(_DOUBT_WORDS.split())
-"""Words after a letter that take it back, unless they belong to its option."""
+"""Words after a letter that retract it, unless they belong to its option."""
 _NO_MARKS = re.compile(r"(?!)")
 _QUOTES = "\"'`“”‘’«»"
 _ENDS = " .,;:!?。、"
@@ -83,7 +87,7 @@ _LISTED = re.compile(
 )
 _MAX_ANDS = 4
 _MAX_CHARS_WITH_ANDS = 500
-"""Most uses of "and" in a list, and most characters of it, for which all combinations of cuts are tried."""
+"""Maximum number of "and"s in a list, and maximum length, for which all combinations of cuts are tried."""
 _BULLET = re.compile(r"^\s*(?:(?:[-*•]|\d{1,3}[.)]|and)\s+)?")
 _EXACT_TEXT = re.compile(
     r"page.*|.*https?://.*|.*\.(?:py|ipynb)|.*[ap]\.m\..*|\d+(?:[-\s]\d+){0,2}|\+?[\d ()-]{7,20}"
@@ -95,19 +99,19 @@ _NOT_ANSWERABLE = ("not answerable", "unanswerable")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnswerKey:
-    """What the right answer is and how to compare with it.
+    """The correct answer to a question, and how answers are compared with it.
 
     Attributes:
-        kind: how answers are compared.
-        answers: accepted answers, at least one. For a choice: the letters of the right options. For a list: its items
-            as a JSON list.
-        options: the options' texts in order, A first; empty when unknown or no choice.
-        question: for the judge.
-        verdicts: of a verdict: the words that it is one of, in order; empty when unknown.
-        tolerance: of a number: largest |ŷ - y| / |y| of a right answer; of kinds `anls` and `list`: normalized edit
-            distance from which on a text is wrong. 0 means equal, also for kind `exact`, which otherwise accepts whole
-            numbers in words. None: whole numbers are equal, other numbers within
-            Argos' equation 8, and texts have ANLS' threshold of 0.5.
+        kind: How answers are compared.
+        answers: Accepted answers, at least one. For a choice: the letters of the correct options. For a list:
+            its items as a JSON list.
+        options: The options' texts in order, A first; empty if unknown, or if the question is not a choice.
+        question: Text of the question, for the judge.
+        verdicts: The words a verdict is chosen from, in order; empty if unknown.
+        tolerance: For a number: largest |ŷ - y| / |y| of a correct answer. For the kinds `anls` and `list`:
+            normalized edit distance from which a text is wrong. 0 requires equality, also for the kind
+            `exact`, which otherwise accepts whole numbers in words. If None, whole numbers must be equal,
+            other numbers must satisfy Argos' equation 8, and texts use ANLS' threshold of 0.5.
     """
 
     kind: AnswerKind
@@ -118,12 +122,12 @@ class AnswerKey:
     tolerance: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuses keys that no answer could meet."""
+        """Rejects keys that no answer could match."""
         require_choice("kind", self.kind, get_args(AnswerKind))
         if not self.answers or not all(normalise(answer) for answer in self.answers):
             raise ConfigError(f"answers must hold at least one answer and no empty one; got {self.answers!r}.")
         if len(self.options) > len(string.ascii_lowercase):
-            raise ConfigError(f"options must be at most 26, one a letter; got {len(self.options)}.")
+            raise ConfigError(f"options must have at most 26 entries, one per letter; got {len(self.options)}.")
         if self.kind == "choice":
             letters = self.letters
             if wrong := [answer for answer in self.answers if normalise(answer) not in letters]:
@@ -142,17 +146,18 @@ class AnswerKey:
 
 
 def score_answer(answer: str | None, key: AnswerKey, *, relative_tolerance: float = RELATIVE_TOLERANCE) -> float:
-    """Scores an answer by rule alone.
+    """Scores an answer by rules alone.
 
     Args:
-        answer: The model's answer; None when it gave none.
-        key: The truth and how to compare with it. A semantic key pays for the truth's own words only, since no rule
-            knows what means the same; `judges.grading.match_answer` asks a judge.
-        relative_tolerance: The largest `relative_error` of a right number that is written with a decimal point, where
-            the key has no tolerance; at least 0.
+        answer: The model's answer; None if it gave none.
+        key: The correct answer and how to compare with it. For a semantic key, only the words of the correct
+            answer itself score, since no rule recognizes a paraphrase; `judges.grading.match_answer` asks a
+            judge.
+        relative_tolerance: Largest `relative_error` of a correct number written with a decimal point, if the
+            key has no tolerance; at least 0.
 
     Returns:
-        1 or 0; for kinds `anls` and `list` the similarity, in [0, 1].
+        1 or 0; for the kinds `anls` and `list` the similarity, in [0, 1].
     """
     if read_answer(answer) in ("", "refusal"):
         return 0.0
@@ -183,25 +188,25 @@ def score_answer(answer: str | None, key: AnswerKey, *, relative_tolerance: floa
 
 
 def read_answer(answer: str | None) -> str:
-    """Returns an answer without markup and leads, as it is compared; empty for none, or one that is too long."""
+    """Returns an answer as it is compared, without markup and leads; empty for no answer or one that is too long."""
     texts = _readings(answer)
     return normalise(texts[-1]) if texts else ""
 
 
 def stated_verdict(answer: str | None) -> str | None:
-    """Returns the verdict of an answer, such as `"1"` or `"true"`, whatever is around it; None without one."""
+    """Returns the verdict in an answer, such as `"1"` or `"true"`, ignoring markup around it; None if there is none."""
     found = (read_verdict(normalise(text)) for text in _readings(answer))
     return next((verdict for verdict in found if verdict is not None), None)
 
 
 def stated_number(answer: str | None) -> float | None:
-    """Returns the number of an answer, whatever is around it; None without one."""
+    """Returns the number in an answer, ignoring markup around it; None if there is none."""
     found = (read_quantity(text) for text in _readings(answer))
     return next((number for number in found if number is not None), None)
 
 
 def normalise(text: str) -> str:
-    """Returns a text as it is compared; empty when it is longer than `MAX_ANSWER_CHARS`."""
+    """Returns a text in the form in which it is compared; empty if it is longer than `MAX_ANSWER_CHARS`."""
     if len(text) > MAX_ANSWER_CHARS:
         return ""
     plain = unicodedata.normalize("NFKC", text.translate(TYPOGRAPHY))
@@ -220,7 +225,7 @@ def relative_error(answer: float, truth: float) -> float:
 def chosen_letter(answer: str, key: AnswerKey) -> str | None:
     """Returns the letter, in lower case, of the option that an answer (`B`, `(b)`, `B. Yes.`, `Option B`) names.
 
-    None where it names no option or several, or contradicts itself.
+    None if it names no option or several, or contradicts itself.
     """
     for text in _readings(answer):
         # Emphasis within a text (`**B.** blue`) is removed last, since options may be code.
@@ -233,7 +238,7 @@ def chosen_letter(answer: str, key: AnswerKey) -> str | None:
 
 
 def _letter_of(text: str, options: Sequence[str], letters: str) -> str | None:
-    """Returns the letter that a text names; empty where it contradicts itself, None where it names none."""
+    """Returns the letter that a text names; empty if it contradicts itself, None if it names none."""
     said, texts = normalise(text), [normalise(option) for option in options]
     if match := _NAMED_LETTER.fullmatch(said):
         return match[1] if match[1] in letters else ""
@@ -254,12 +259,12 @@ def _letter_of(text: str, options: Sequence[str], letters: str) -> str | None:
 
 
 def _names_another(text: str, stated: str, options: Sequence[str], index: int) -> bool:
-    """Returns whether the text after a letter names another option, or takes the letter back.
+    """Returns whether the text after a letter names another option or retracts the letter.
 
     Args:
-        text: The whole answer as it is written, since a capital A is a letter and a small one an article.
-        stated: What follows the letter, normalized.
-        options: Texts of the options; empty when unknown.
+        text: The whole answer as written, since a capital A is a letter and a lower-case one an article.
+        stated: The text after the letter, normalized.
+        options: Texts of the options; empty if unknown.
         index: Index of the letter.
     """
     own_text = options[index] if options else ""
@@ -278,7 +283,7 @@ def _names_another(text: str, stated: str, options: Sequence[str], index: int) -
 
 
 def _is_article(match: re.Match[str], own_words: Collection[str]) -> bool:
-    """Returns whether a capital letter begins a phrase of the option's own, such as "A man", or is the pronoun."""
+    """Returns whether a capital letter begins a phrase of its own option, such as "A man", or is the pronoun "I"."""
     following = re.match(r" (\w+)", match.string[match.end() :])
     return following is not None and (
         match.group() == "I" or (match.group() == "A" and following[1].casefold() in own_words)
@@ -294,24 +299,24 @@ def _words(text: str) -> set[str]:
 
 
 def _bare(text: str) -> set[str]:
-    """Returns a text as it stands and without markup and articles."""
+    """Returns the forms of a text: unchanged, and without markup and articles."""
     texts = (text, EMPHASIS.sub("", text))
     forms = {normalise(form) for marked in texts for form in readings(marked, loosely=True)}
     return forms | {form.removeprefix(f"{article} ") for form in forms for article in _ARTICLES}
 
 
 def anls(answer: str | None, truths: Collection[str], threshold: float = 0.5) -> float:
-    """Returns the normalised Levenshtein similarity of one answer, best over its readings and the accepted ones.
+    """Returns the normalized Levenshtein similarity of an answer: the best over its readings and the accepted answers.
 
     Args:
-        answer: the model's answer; None when it gave none.
-        truths: accepted answers.
-        threshold: normalised distance from which on a pair scores 0, in [0, 1].
+        answer: The model's answer; None if it gave none.
+        truths: Accepted answers.
+        threshold: Normalized distance from which a pair scores 0, in [0, 1].
 
     Returns:
-        1 - d / max(|a|, |t|) where that fraction is below the threshold, else 0. In [0, 1].
+        1 - d / max(|a|, |t|) if that fraction is below the threshold, else 0. In [0, 1].
 
-    Source: ANLS as MP-DocVQA uses it, with threshold 0.5; both sides in lower case, white space collapsed.
+    Source: ANLS as in MP-DocVQA, with threshold 0.5; both sides in lower case, white space collapsed.
     """
     said = [" ".join(text.casefold().split()) for text in _readings(answer)]
     known = {" ".join(form.casefold().split()) for truth in truths for form in _forms(truth[:MAX_ANSWER_CHARS])}
@@ -319,12 +324,12 @@ def anls(answer: str | None, truths: Collection[str], threshold: float = 0.5) ->
 
 
 def page_accuracy(page: int | None, true_pages: Collection[int]) -> float:
-    """Returns 1 when the page that the model names, counted like the true ones, holds the answer, else 0."""
+    """Returns 1 if the page the model names, counted like the true ones, contains the answer, else 0."""
     return float(page is not None and not isinstance(page, bool) and page in true_pages)
 
 
 def inclusion(answer: str | None, truths: Collection[str]) -> float:
-    """Returns 1 when an accepted answer stands in the model's answer as whole words, else 0; a refusal is 0.
+    """Returns 1 if an accepted answer occurs in the model's answer as whole words, else 0; a refusal scores 0.
 
     Source: Mags-RL, appendix A.2 (inclusion accuracy). Choice: whole words, see the module.
     """
@@ -340,7 +345,7 @@ def _readings(answer: str | None) -> list[str]:
 
 @lru_cache(maxsize=4_096)
 def _forms(truth: str) -> tuple[str, ...]:
-    """Returns a truth as it stands and without markup; underscores stay, as in `__init__`."""
+    """Returns a truth unchanged and without markup; underscores stay, as in `__init__`."""
     found = readings(truth)
     code = next((index for index, form in enumerate(found) if form.startswith("_")), len(found))
     return (truth, *found[: code + 1])
@@ -361,14 +366,14 @@ def _numbers_agree(text: str, truth: str, key: AnswerKey, relative_tolerance: fl
 
 
 def _counts_agree(text: str, truth: str) -> bool:
-    """Returns whether a text is the truth, a whole number in digits, in words."""
+    """Returns whether a text spells out in words the whole number that the truth gives in digits."""
     return _WHOLE.fullmatch(truth) is not None and is_in_words(text) and read_quantity(text) == read_quantity(truth)
 
 
 def _lists_alike(text: str, truth: str, threshold: float) -> float:
-    """Returns the least similarity of two sorted lists, item by item; numbers and exact texts have to be equal.
+    """Returns the minimum similarity of two sorted lists, item by item; numbers and exact texts must be equal.
 
-    Source: MMLongBench-Doc, `eval/eval_score.py`. Choice: a list without brackets is cut at commas.
+    Source: MMLongBench-Doc, `eval/eval_score.py`. Choice: a list without brackets is split at commas.
     """
     true = sorted(map(normalise, _true_items(truth)))
     cuts = (sorted(map(normalise, items)) for items in read_items(text))
@@ -376,7 +381,7 @@ def _lists_alike(text: str, truth: str, threshold: float) -> float:
 
 
 def _true_items(truth: str) -> list[str]:
-    """Returns the items of a key's list; none if it is in square brackets and no list of texts and numbers."""
+    """Returns the items of a key's list; empty if it is in square brackets but not a list of texts and numbers."""
     items = _bracketed_items(truth) if truth.startswith("[") else next(iter(read_items(truth)), [])
     return items if len(items) <= MAX_ITEMS else []
 
@@ -396,7 +401,7 @@ def _items_alike(said: Sequence[str], true: Sequence[str], threshold: float) -> 
 
 
 def read_items(text: str) -> list[list[str]]:
-    """Returns the ways to cut a text into the items of a list; none for an empty or very long one."""
+    """Returns the ways to split a text into the items of a list; empty for an empty or very long text."""
     if listed := _bracketed_items(text):
         return [listed] if len(listed) <= MAX_ITEMS else []
     pieces = [_AND.split(part) for part in _BETWEEN_ITEMS.split(text)]
@@ -408,7 +413,7 @@ def read_items(text: str) -> list[list[str]]:
 
 
 def _cut(text: str, kept: int) -> list[str]:
-    """Returns the parts of a text, cut at each "and" whose bit in `kept` is not set."""
+    """Returns the parts of a text, split at each "and" whose bit in `kept` is not set."""
     parts: list[str] = []
     number = 0
     for part in _BETWEEN_ITEMS.split(text):
@@ -427,7 +432,7 @@ def _without_bullets(parts: Sequence[str]) -> list[str]:
 
 
 def _bracketed_items(text: str) -> list[str]:
-    """Returns the items of a JSON or Python list of texts and numbers; none if the text is no such list."""
+    """Returns the items of a JSON or Python list of texts and numbers; empty if the text is not such a list."""
     if not (text.startswith("[") and text.endswith("]")):
         return []
     items: list[str] = []
@@ -442,7 +447,7 @@ def _bracketed_items(text: str) -> list[str]:
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    """Returns an item without its quotation marks and backslashes; as it stands if its backslashes are no escapes."""
+    """Returns an item without its quotation marks and backslashes; unchanged if its backslashes are not escapes."""
     if match["bare"] is not None:
         return match["bare"].strip()
     quoted = match["double"] if match["single"] is None else match["single"].replace("\\'", "'").replace('"', '\\"')
@@ -453,11 +458,11 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def is_exact_text(text: str) -> bool:
-    """Returns whether a text has a form of which no letter may differ.
+    """Returns whether a text has a form in which every character must match.
 
-    Source: MMLongBench-Doc, `eval/eval_score.py`: texts that begin with "page", dates in digits, times with a.m. or
-    p.m., URLs, names of `.py` and `.ipynb` files, telephone numbers, and email addresses. Dates in words
-    ("May 6, 2024") and other files are not among them.
+    Source: MMLongBench-Doc, `eval/eval_score.py`: texts that begin with "page", dates in digits, times with
+        a.m. or p.m., URLs, names of `.py` and `.ipynb` files, telephone numbers, and email addresses. Dates
+        in words ("May 6, 2024") and other files are not included.
     """
     return _EXACT_TEXT.fullmatch(normalise(text)) is not None
 
@@ -472,13 +477,13 @@ def _similarity(said: str, truth: str, threshold: float) -> float:
 
 
 def edit_distance(first: str, second: str) -> int:
-    """Returns the fewest insertions, deletions and substitutions of characters that turn one text into another."""
+    """Returns the minimum number of inserted, deleted, and replaced characters that turn one text into the other."""
     codes = np.array([ord(c) for c in second], dtype=np.int64)
     columns = np.arange(len(second) + 1)
     row = columns
     for number, character in enumerate(first, start=1):
         upper = np.minimum(row[1:] + 1, row[:-1] + (codes != ord(character)))
-        # A run of insertions costs one a column: the running minimum of cost less column.
+        # A run of insertions costs one per column: the running minimum of cost minus column.
         row = np.minimum.accumulate(np.concatenate(([number], upper)) - columns) + columns
     return int(row[-1])
 
@@ -542,10 +547,10 @@ _BETWEEN = re.compile(
 
 
 def is_unanswerable(text: str) -> bool:
-    """Returns whether a text says that the document does not answer the question, and nothing else.
+    """Returns whether a text states only that the document does not answer the question.
 
-    Each of its clauses has to say so. A number or name after a comma, a colon, or "but" may be an answer, so a text
-    with one is not read as such a sentence.
+    Each of its clauses has to state this. A number or name after a comma, a colon, or "but" may be an answer,
+    so a text with one does not count.
 
     Args:
         text: The answer, case-folded, with single spaces.
@@ -554,7 +559,7 @@ def is_unanswerable(text: str) -> bool:
 
 
 def _says_so(text: str) -> bool:
-    """Returns whether a text is a saying, or can be cut once into two parts that are."""
+    """Returns whether a text matches a saying, or can be split once into two parts that do."""
     if _SAYING.fullmatch(text):
         return True
     cuts = _BETWEEN.finditer(text)
@@ -562,7 +567,7 @@ def _says_so(text: str) -> bool:
 
 
 _MARKDOWN = re.compile(r"[*`#>]|(?<![^\W_])_+|_+(?![^\W_])")
-"""Emphasis, code, headings and quotations; the underscore of `resp_1` is none."""
+"""Emphasis, code, headings, and quotations; the underscore of `resp_1` does not match."""
 
 _BRACKETS_AND_QUOTES = re.compile(r"[\[\](){}\"“”„«»‹›‘’]|(?<![^\W_])'|'(?![^\W_])")
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!;])\s+|\n")
@@ -579,11 +584,11 @@ _WHETHER = re.compile(rf"{_LEAD}(?P<verdict>true|false)")
 def read_verdict(text: str) -> str | None:
     """Returns the number of a response, such as `"1"`, or `"true"` or `"false"`; None for no verdict, or several.
 
-    Source: ARM-Thinker, figures 5 and 6: "Overall Judgment: True", "Overall Judgment: Answer 1 is better."; its
-    released code also takes a bare number, "preferred" and "slightly better". Case, white space, Markdown and
-    punctuation, with brackets and quotation marks (figure 5 has “True” in some), do not count. Read strictly: every
-    sentence must be a verdict, and all must be the same one, so what names two responses, hedges or explains itself
-    is no verdict.
+    Source: ARM-Thinker, figures 5 and 6: "Overall Judgment: True", "Overall Judgment: Answer 1 is better.";
+        its released code also accepts a bare number, "preferred" and "slightly better". Case, white space,
+        Markdown, and punctuation, including brackets and quotation marks (figure 5 has “True” in some), are
+        ignored. Reading is strict: every sentence must be a verdict, and all must agree, so a text that names
+        two responses, hedges, or explains itself is not a verdict.
 
     Args:
         text: Case-folded, with single spaces, as `vlm_envs.responses.answers.normalise` returns it.

@@ -1,10 +1,10 @@
 r"""Finds an answer in free model output and removes the markup around it. Nothing here raises, whatever the string.
 
-Worlds with `reading="lenient"`, answer keys (`vlm_envs.responses.answers`), and episode rewards all read through this
-module, so a world and a reward cannot disagree about what a response says.
+Worlds with `reading="lenient"`, answer keys (`vlm_envs.responses.answers`), and episode rewards all read
+through this module, so a world and a reward always agree on the content of a response.
 
-Look-alikes of tags (`＜answer＞`) and tags with attributes are plain text. Only `sections`, which rewards read formats
-with, is particular about case.
+Look-alikes of tags (`＜answer＞`) and tags with attributes are plain text. Only `sections`, which rewards use
+to read formats, is case-sensitive.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterable, Iterator
 
 MAX_TEXT_CHARS = 100_000
-"""Longer texts are refused unread, which bounds the time spent on them."""
+"""Longer texts are rejected without being read, which bounds the time spent on them."""
 
 MAX_LAYERS = 8
-"""Most wrappers removed from one text; anything deeper stays as it is."""
+"""Maximum number of wrappers removed from a text; deeper ones stay."""
 
 _BEGIN_BOX, _END_BOX = "<|begin_of_box|>", "<|end_of_box|>"
 _BOXED = r"\boxed{"
@@ -29,11 +29,11 @@ _PUNCTUATION = ".,;:!?。．，；：！？"
 _EDGES = " \t\r\n\f\v\u3000\xa0\u200b\u200c\u200d\u2060\ufeff"
 
 _MAX_MARKS = 100
-"""A text with more opening brackets or quotation marks of one kind counts as not wrapped in them, which bounds the
-time spent on it."""
+"""A text with more opening brackets or quotation marks of one kind is treated as not wrapped in them, which
+bounds the time spent on it."""
 
 _EMPTY = re.compile(r"[*_`$~]{4,}")
-"""Wrappers with nothing in them."""
+"""Empty wrappers."""
 _RUNS = "*_`\"'$~"
 """Marks that wrap a text in equal runs, such as `**bold**`."""
 _PAIRS = (
@@ -54,10 +54,10 @@ _LEAD = re.compile(
 
 
 def without_thoughts(text: str) -> str:
-    """Returns what a response says outside of `<think>…</think>` and `<rethink>…</rethink>`, in any case.
+    """Returns the text of a response outside of `<think>…</think>` and `<rethink>…</rethink>`, ignoring case.
 
-    A thought that is never closed runs to the end. A closing tag without its opening tag closes a thought that the chat
-    template opened, so everything before it is thought.
+    A thought that is never closed extends to the end. A closing tag without an opening tag closes a thought
+    that the chat template opened, so everything before it is part of the thought.
     """
     outside: list[str] = []
     start: int | None = 0  # of the text outside of thoughts; None inside one
@@ -76,14 +76,15 @@ def without_thoughts(text: str) -> str:
 
 
 def sections(text: str, tag: str) -> tuple[str, ...]:
-    """Returns the inside of each complete `<tag>…</tag>` that holds no further `<tag>`, in order."""
+    """Returns the contents of all complete `<tag>…</tag>` sections that contain no further `<tag>`, in order."""
     return tuple(inside for _, inside in _complete_sections(text, (tag,)))
 
 
 def last_section(text: str, *tags: str) -> tuple[str, str] | None:
-    """Returns the tag and the inside of the last complete section of some tags, in any case; None without one.
+    """Returns the tag and the contents of the last complete section with one of some tags, ignoring case.
 
-    A section that holds the opening tag of a further one is not complete. Blank sections count only where all are.
+    None if there is none. A section that contains the opening tag of another one is not complete. Blank
+    sections count only if all are blank.
 
     Args:
         text: Any string.
@@ -94,7 +95,7 @@ def last_section(text: str, *tags: str) -> tuple[str, str] | None:
 
 
 def _complete_sections(text: str, tags: Iterable[str], flags: int = 0) -> Iterator[tuple[str, str]]:
-    """Yields the tag, in lower case, and the inside of each complete section."""
+    """Yields the tag, in lower case, and the contents of each complete section."""
     if len(text) > MAX_TEXT_CHARS:
         return
     opened: tuple[str, int] | None = None
@@ -108,7 +109,7 @@ def _complete_sections(text: str, tags: Iterable[str], flags: int = 0) -> Iterat
 
 
 def last_boxed(text: str) -> str | None:
-    r"""Returns the inside of the last `\boxed{…}` or `<|begin_of_box|>…<|end_of_box|>`; None without one."""
+    r"""Returns the contents of the last `\boxed{…}` or `<|begin_of_box|>…<|end_of_box|>`; None if there is none."""
     begin = text.rfind(_BEGIN_BOX, 0, max(text.rfind(_END_BOX), 0))
     command = text.rfind(_BOXED)
     if command > begin:
@@ -121,8 +122,9 @@ def last_boxed(text: str) -> str | None:
 def unwrap(text: str) -> str:
     r"""Returns a text without the markup around it: boxes, code fences and spans, bold, quotes, end-of-turn tokens.
 
-    Only markup around the whole text counts, except that the last box in a text is all of it. A period behind the
-    markup goes with it. At most `MAX_LAYERS` layers are removed; a text that is too long comes back unchanged.
+    Only markup around the whole text is removed, except that a text with a box is reduced to its last box. A
+    period after the markup is removed with it. At most `MAX_LAYERS` layers are removed; a text that is too
+    long is returned unchanged.
     """
     if len(text) > MAX_TEXT_CHARS:
         return text
@@ -136,18 +138,19 @@ def unwrap(text: str) -> str:
 
 
 def readings(text: str, *, loosely: bool = False) -> tuple[str, ...]:
-    r"""Returns the ways to read an answer, from the text as it stands to what is left without any markup.
+    r"""Returns the possible readings of an answer, from the unchanged text to the text without any markup.
 
-    Beside the markup that `unwrap` removes, brackets around the whole text (`[B]`) and leads (`Final answer:`) are
-    layers. A text with a box says nothing but the box. Readings let an answer that is itself code or a quotation be
-    compared as it stands, and one that is wrapped without its wrapper.
+    In addition to the markup that `unwrap` removes, brackets around the whole text (`[B]`) and leads (`Final
+    answer:`) are layers. If a text has a box, only the box is read. With several readings, an answer that is
+    itself code or a quotation can be compared unchanged, and a wrapped answer without its wrapper.
 
     Args:
         text: The answer.
-        loosely: Whether marks at both ends are a wrapper even where the same mark stands between them, as in `*5*3*`.
+        loosely: Whether marks at both ends count as a wrapper even if the same mark occurs between them, as
+            in `*5*3*`.
 
     Returns:
-        Distinct readings that are not empty, outermost first; none for a text that is too long.
+        Distinct readings that are not empty, outermost first; empty for a text that is too long.
     """
     if len(text) > MAX_TEXT_CHARS:
         return ()
@@ -168,7 +171,7 @@ def readings(text: str, *, loosely: bool = False) -> tuple[str, ...]:
 
 
 def _stripped(text: str) -> str:
-    """Returns a text without blanks and end-of-turn tokens around it."""
+    """Returns a text without surrounding blanks and end-of-turn tokens."""
     text = text.strip(_EDGES)
     for _ in range(MAX_LAYERS):
         token = next((token for token in _END_OF_TURN if text.endswith(token)), None)
@@ -179,7 +182,7 @@ def _stripped(text: str) -> str:
 
 
 def _inside(text: str, pairs: tuple[tuple[str, str], ...]) -> str | None:
-    """Returns the text within its outermost wrapper; None when it has none."""
+    """Returns the text within its outermost wrapper; None if it has none."""
     if (boxed := last_boxed(text)) is not None:
         return boxed
     for body in dict.fromkeys((text, text.rstrip(_PUNCTUATION))):
@@ -190,7 +193,7 @@ def _inside(text: str, pairs: tuple[tuple[str, str], ...]) -> str | None:
 
 
 def _within_run(text: str) -> str | None:
-    """Returns the inside of equal runs of one mark, such as `**bold**`, of quotation marks, or of a code fence."""
+    """Returns the text between equal runs of one mark, such as `**bold**`, quotation marks, or a code fence."""
     run, inside = _run_and_inside(text)
     if not inside or run in ("~", "~~"):
         return None
@@ -203,13 +206,13 @@ def _within_run(text: str) -> str | None:
 
 
 def _between_marks(text: str) -> str | None:
-    """Returns what stands between the same run of one mark at both ends, whatever it holds."""
+    """Returns the text between equal runs of one mark at both ends, whatever it contains."""
     run, inside = _run_and_inside(text)
     return None if run.startswith("~") else inside or None
 
 
 def _run_and_inside(text: str) -> tuple[str, str]:
-    """Returns the run of one mark at both ends of a text, and what stands between; both may be empty."""
+    """Returns the run of one mark at both ends of a text, and the text between; both may be empty."""
     mark = text[:1]
     if not mark or mark not in _RUNS:
         return "", ""
@@ -218,7 +221,7 @@ def _run_and_inside(text: str) -> tuple[str, str]:
 
 
 def _within_pair(text: str, pairs: tuple[tuple[str, str], ...]) -> str | None:
-    """Returns the inside of an opening mark that is closed at the end of the text and not before."""
+    """Returns the text after an opening mark that is closed at the end of the text and not before."""
     for opening, closing in pairs:
         is_wrapped = text.startswith(opening) and text.endswith(closing) and len(text) > len(opening + closing)
         if not is_wrapped or text.count(opening) > _MAX_MARKS:
@@ -234,7 +237,7 @@ def _within_pair(text: str, pairs: tuple[tuple[str, str], ...]) -> str | None:
 
 
 def _within_command(text: str) -> str | None:
-    r"""Returns the inside of a LaTeX command that is the whole text, such as `\text{…}`."""
+    r"""Returns the contents of a LaTeX command that is the whole text, such as `\text{…}`."""
     match = _LATEX_TEXT.match(text)
     inside = _balanced(text, match.end()) if match else None
     return inside if match and inside and match.end() + len(inside) + 1 == len(text) else None

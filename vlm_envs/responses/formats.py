@@ -1,12 +1,12 @@
-"""Response formats as data, and the prompts built from them: which tags a strategy asks for, in which order.
+"""Response formats as data, and the prompts built from them: the tags of each strategy, in order.
 
-Five reasoning strategies (VAGEN Table 5) times up to three representations of the visual state (VAGEN
-Table 23), and the strategies of question-answering worlds (ARM-Thinker, Mags-RL, iVGR, Argos). A strategy is a tuple
-of sections; one parser (`vlm_envs.responses.parsing`) and one writer serve them all.
+There are five reasoning strategies (VAGEN Table 5) times up to three representations of the visual state
+(VAGEN Table 23), and the strategies of question-answering worlds (ARM-Thinker, Mags-RL, iVGR, Argos). A
+strategy is a tuple of sections; one parser (`vlm_envs.responses.parsing`) and one writer handle them all.
 
-The prompts: the first observation carries the whole instruction, as a system message or in its text, so
-observations are all an agent needs; later ones carry feedback only, and a reminder of the format if that is
-asked for. Nothing here sees the world's state.
+The first observation contains the whole instruction, as a system message or in its text, so observations are
+all an agent needs. Later observations contain only feedback, and a reminder of the format if requested.
+Nothing here depends on the world's state.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 Representation = Literal["natural_language", "symbolic", "structured"]
 REPRESENTATIONS: tuple[str, ...] = get_args(Representation)
 WITHOUT_SYMBOLS = ("natural_language", "structured")
-"""Representations of worlds that no rows of symbols draw."""
+"""Representations of worlds that have no drawing as rows of symbols."""
 
 SECTION_MEANING: dict[str, str] = {
     "think": "your thoughts",
@@ -29,10 +29,10 @@ SECTION_MEANING: dict[str, str] = {
     "tool_call": "one call of a tool",
     "answer": "your actions",
 }
-"""What the prompt says belongs into each section."""
+"""Meaning of each section, as the prompt describes it."""
 
 TOOL_OUTPUT_TAGS = ("<tool_response>", "</tool_response>")
-"""Around what tools say. A model that writes them itself is not in the format."""
+"""Tags around tool output. A response in which the model writes them itself is not in the format."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +42,13 @@ class ResponseFormat:
     Attributes:
         name: Strategy name as users write it.
         thoughts: Sections inside `<think>`, in order. Empty for strategies without structured thoughts.
-        free_think: Whether `<think>` holds free text instead of sections.
-        thought_tag: What the thoughts stand in.
-        endings: Sections of which exactly one ends the response, and in which the actions are. Empty: the actions are
-            in the free thoughts.
-        cut_after: A closing tag after whose first occurrence the response counts as over; what follows is dropped, as
-            if generation had stopped there. Empty for none.
-        later: The format of the turns after the first, where it is another one.
+        free_think: Whether `<think>` contains free text instead of sections.
+        thought_tag: Name of the tag around the thoughts.
+        endings: Sections of which exactly one ends the response and contains the actions. If empty, the
+            actions are in the free thoughts.
+        cut_after: Closing tag whose first occurrence ends the response; the rest is dropped, as if generation
+            had stopped there. Empty for none.
+        later: Format of the turns after the first, if it differs.
     """
 
     name: str
@@ -64,7 +64,7 @@ class ResponseFormat:
         return self.later if turn > 0 and self.later is not None else self
 
     def cut(self, text: str) -> str:
-        """Returns a response up to where it counts as over."""
+        """Returns a response up to the point where it counts as finished."""
         if not self.cut_after:
             return text
         head, tag, _ = text.partition(self.cut_after)
@@ -72,7 +72,7 @@ class ResponseFormat:
 
     @property
     def tag_sequences(self) -> tuple[tuple[str, ...], ...]:
-        """All tags in the order they occur, one sequence per ending, each tag as it is written."""
+        """All tags in the order in which they occur, one sequence per ending, each tag as it is written."""
         inner = tuple(tag for section in self.thoughts for tag in _tags(section))
         opening, closing = _tags(self.thought_tag)
         think = (opening, *inner, closing) if self.thoughts or self.free_think else ()
@@ -80,23 +80,23 @@ class ResponseFormat:
 
     @property
     def sections(self) -> tuple[str, ...]:
-        """Names of the sections that hold text, in order, all endings included."""
+        """Names of the sections that contain text, in order, including all endings."""
         return (*((self.thought_tag,) if self.free_think else self.thoughts), *self.endings)
 
     @property
     def action_sections(self) -> tuple[str, ...]:
-        """Names of the sections of which one holds the actions."""
+        """Names of the sections, one of which contains the actions."""
         return self.endings or (self.thought_tag,)
 
     def write(self, sections: Mapping[str, str]) -> str:
         """Returns a response in this format.
 
         Args:
-            sections: Text per section name; sections this format does not have are ignored. Of several endings the
-                first that is there is written.
+            sections: Text per section name; sections that this format does not have are ignored. If several
+                endings are given, the first is written.
 
         Returns:
-            The whole response text, which `parsing.parse_response` reads back.
+            The whole response text, which `parsing.parse_response` can read.
 
         Raises:
             KeyError: If a section of this format is missing.
@@ -171,9 +171,9 @@ QA_FORMATS: dict[str, ResponseFormat] = {
 }
 """The strategies of question-answering worlds, by name.
 
-Sources: ARM-Thinker, section 3.1 (a thought, then one call or the answer); Mags-RL, section 3.2 (two rounds, generation
-stops at `</think>`); iVGR, section 3.2, and Argos, section 3.1 (a thought with boxes, or points, and the answer); iVGR,
-section 3.4 (boxes first, then an answer from the views they give).
+Sources: ARM-Thinker, section 3.1 (a thought, then one call or the answer); Mags-RL, section 3.2 (two rounds,
+generation stops at `</think>`); iVGR, section 3.2, and Argos, section 3.1 (a thought with boxes, or points,
+and the answer); iVGR, section 3.4 (boxes first, then an answer from the crops they define).
 """
 
 KNOWN_TAGS: frozenset[str] = frozenset(TOOL_OUTPUT_TAGS) | {
@@ -183,21 +183,21 @@ KNOWN_TAGS: frozenset[str] = frozenset(TOOL_OUTPUT_TAGS) | {
     for sequence in of_turn.tag_sequences
     for tag in sequence
 }
-"""Every tag of every strategy; none of them may occur inside a section."""
+"""Every tag of every strategy; none may occur inside a section."""
 
 
 MAX_ECHO_CHARS = 60
-"""An action as long as a drawing is not repeated whole: the model has it in its context anyway."""
+"""Actions longer than this, such as drawings, are shortened in feedback: the model has them in its context anyway."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PromptSpec:
-    """What prompts are built from.
+    """The parts of a world that prompts are built from.
 
     Attributes:
         task: The world's `vlm_envs.parts.Task`.
         response_format: The strategy's tags.
-        state_help: How the state is written in words; empty to leave it out.
+        state_help: How the state is written in words; empty to omit it.
         max_actions_per_turn: Actions carried out per turn.
         max_turns: Turns before the episode is truncated.
     """
@@ -210,7 +210,7 @@ class PromptSpec:
 
     @property
     def separator(self) -> str:
-        """What stands between the actions of a turn; empty where there is only one."""
+        """Separator between the actions of a turn; empty if there is only one."""
         return str(self.task.grammar.separator) if self.max_actions_per_turn > 1 else ""
 
     def skeletons(self, response_format: ResponseFormat) -> str:
@@ -219,7 +219,7 @@ class PromptSpec:
 
 
 def first_prompt(spec: PromptSpec) -> str:
-    """Returns the instructions of an episode: game, rules, actions, format, budget."""
+    """Returns the instructions of an episode: task, rules, actions, format, budget."""
     task = spec.task
     actions = ", ".join(task.action_names) if task.action_names else task.grammar.expected
     joined = f" separated by '{spec.separator}'" if spec.separator else ""
@@ -238,24 +238,26 @@ def first_prompt(spec: PromptSpec) -> str:
 
 
 def turn_prompt(spec: PromptSpec, turn: int) -> str:
-    """Returns how much is left: all there is to say in the first turn where a system message instructs.
+    """Returns the number of the turn and any note on the last one.
+
+    If a system message contains the instructions, this is the whole text of the first turn.
 
     Args:
         spec: The world's prompt.
-        turn: How many turns were played.
+        turn: Number of turns played so far.
     """
     note = spec.task.last_turn_note if 0 < turn == spec.max_turns - 1 else ""
     return "\n".join(filter(None, (f"Turn {turn + 1} of {spec.max_turns}.", note)))
 
 
 def format_reminder(spec: PromptSpec, turn: int) -> str:
-    """Returns how to respond now, as the end of an observation.
+    """Returns instructions on how to respond to this turn, which end an observation.
 
     Args:
         spec: The world's prompt.
-        turn: How many turns were played.
+        turn: Number of turns played so far.
 
-    Source: VAGEN, Appendix B, whose user turns all end in the number of actions and the format.
+    Source: VAGEN, Appendix B, whose user turns all end with the number of actions and the format.
     """
     limit = f"At most {spec.max_actions_per_turn} actions, separated by '{spec.separator}'. " if spec.separator else ""
     return f"{limit}Respond with {spec.skeletons(spec.response_format.at(turn))}"
@@ -270,18 +272,18 @@ def next_prompt(
     effects: tuple[bool, ...],
     over: bool,
 ) -> str:
-    """Returns the text of a later observation: what happened, what was wrong, how much is left.
+    """Returns the text of a later observation: what was carried out, errors in the format, and the turns left.
 
     Args:
         spec: The world's prompt.
-        turn: How many turns were played.
-        carried_out: Names of the last turn's actions, in order, those that changed nothing included.
-        error: What was wrong with the response's format; None for nothing.
+        turn: Number of turns played so far.
+        carried_out: Names of the last turn's actions, in order, including those without effect.
+        error: Error in the response's format; None if it is correct.
         effects: Whether each action of `carried_out` changed the state.
         over: Whether the episode has ended.
 
-    Source: VAGEN, Appendix B, the feedback of Navigation, which tells whether an action was carried out. It does so
-    once a turn; here each action that changed nothing is told.
+    Source: VAGEN, Appendix B, the feedback of Navigation, which reports once per turn whether an action was
+        carried out. Here, each action without effect is reported.
     """
     fault = "" if error is None else f"Not in the format: {error}."
     left = "The episode is over." if over else turn_prompt(spec, turn)
@@ -289,7 +291,7 @@ def next_prompt(
 
 
 def _told(separator: str, carried_out: tuple[str, ...], effects: tuple[bool, ...]) -> str:
-    """Returns what was done, and what of it changed nothing."""
+    """Returns a sentence about the actions that were carried out and those that had no effect."""
     if not carried_out:
         return "Nothing was carried out."
     names = [name if len(name) <= MAX_ECHO_CHARS else f"{name[:MAX_ECHO_CHARS]}…" for name in carried_out]
@@ -310,8 +312,9 @@ def structured_text(value: object) -> str:
 
 
 def encodable(text: str) -> str:
-    """Returns a text with halves of surrogate pairs, which have no UTF-8 form, as question marks.
+    """Returns a text with unpaired surrogates, which have no UTF-8 form, replaced by question marks.
 
-    The escapes of JSON can write such a half, and a model can sample one; no file, message or tokenizer takes it.
+    JSON escapes can encode an unpaired surrogate, and a model can sample one; no file, message, or tokenizer
+    accepts it.
     """
     return text.encode("utf-8", "replace").decode("utf-8")

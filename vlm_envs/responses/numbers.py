@@ -1,12 +1,13 @@
-r"""Numbers as models write them: in digits, in words, as fractions, and with a unit behind them.
+r"""Numbers as models write them: in digits, in words, as fractions, and followed by a unit.
 
-- Thousands commas, a currency sign in front, and a percent sign behind are ignored: 45 % and 45 are the same number,
-  45 % and 0.45 are not.
-- "There are" in front of a number, and the same number in brackets behind it (`3 (three)`), are ignored.
+- Thousands separators, a currency sign before the number, and a percent sign after it are ignored: 45% and 45
+  are the same number, 45% and 0.45 are not.
+- "There are" before a number, and the same number in brackets after it (`3 (three)`), are ignored.
 - Fractions in words (`two thirds`) and scales (`1.2 thousand`, `12M`, `$3bn`, `5 crore`) are read.
-- A quantity may have a unit of up to `MAX_UNIT_WORDS` words (`3 chairs`, `1,234.5 kg`, `48°`, `45 percent`). Nothing
-  checks that the unit fits the question. Words that change, deny, or compare a number are no unit (`3 dozens`,
-  `3 is wrong`, `3 less`, `1998 BC`). Two numbers (`3 chairs and 2 tables`), ranges, and ordinals are no quantity.
+- A quantity may have a unit of up to `MAX_UNIT_WORDS` words (`3 chairs`, `1,234.5 kg`, `48°`, `45 percent`).
+  Nothing checks that the unit fits the question. Words that change, deny, or compare a number are not units
+  (`3 dozens`, `3 is wrong`, `3 less`, `1998 BC`). Two numbers (`3 chairs and 2 tables`), ranges, and ordinals
+  are not quantities.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SMALL_NUMBERS = tuple(_SMALL.split())
 """Zero to nineteen."""
 
 TYPOGRAPHY = str.maketrans("\u2010\u2011\u2012\u2212\u2018\u2019", "----''")
-"""Hyphens, the minus sign, and apostrophes of typeset text to ASCII; NFKC leaves them as they are."""
+"""Maps hyphens, the minus sign, and apostrophes of typeset text to ASCII; NFKC leaves them unchanged."""
 
 EMPHASIS = re.compile(r"(?<!\w)[*`_]+(?=\S)|(?<=\S)[*`_]+(?!\w)")
 """Bold, italics, and code around words within a text, such as `**3** chairs`."""
@@ -31,7 +32,7 @@ _LATEX_TEXT = re.compile(r"\\text\{([^{}]*)\}")
 
 MAX_NUMBER_CHARS = 80
 MAX_UNIT_WORDS = 3
-"""Most words of a unit, such as `people per hour`."""
+"""Maximum number of words in a unit, such as `people per hour`."""
 
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 _VALUES = {word: n for n, word in enumerate(SMALL_NUMBERS)} | {word: 20 + 10 * n for n, word in enumerate(_TENS)}
@@ -96,14 +97,14 @@ _VULGAR = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
 def in_digits(text: str) -> str:
     """Returns a lower-case text with numbers above nineteen in digits: "one hundred and twenty" as "120".
 
-    Small numbers stay words ("one" may be a pronoun); "1,200" becomes "1200", "half a dozen" 6.
+    Small numbers stay words ("one" may be a pronoun); "1,200" becomes "1200", and "half a dozen" becomes "6".
     """
     text = _COMMA.sub("", text).replace("half a dozen", "6")
     return _IN_WORDS.sub(lambda match: str(_value(match.group())), text)
 
 
 def read_number(text: str) -> float | None:
-    """Returns the number written in digits that a text is, currency and percent signs ignored; None if not finite."""
+    """Returns the number that a text consists of, in digits, without currency and percent signs; None if not finite."""
     has_exponent = _SUPERSCRIPT.search(text[:MAX_NUMBER_CHARS])
     text = _plain(text).removesuffix("%").strip().lstrip("$€£¥").strip()
     if has_exponent or len(text) > MAX_NUMBER_CHARS or not NUMBER.fullmatch(text):
@@ -113,7 +114,7 @@ def read_number(text: str) -> float | None:
 
 
 def read_quantity(text: str) -> float | None:
-    """Returns the one number that a text states, in digits or words, with or without a unit; None without one."""
+    """Returns the only number in a text, in digits or words, with or without a unit; None if there is none."""
     if len(text) > 2 * MAX_NUMBER_CHARS or _SUPERSCRIPT.search(text[:MAX_NUMBER_CHARS]):
         return None
     text = EMPHASIS.sub("", _LATEX_TEXT.sub(r"\1", text))
@@ -128,7 +129,7 @@ def read_quantity(text: str) -> float | None:
 
 
 def _stated(plain: str) -> float | None:
-    """Returns the number of a text in lower case with large numbers in digits."""
+    """Returns the number in a lower-case text whose large numbers are in digits."""
     start = _SIGN_AND_CURRENCY.match(plain)
     assert start is not None, "the pattern matches nothing, too"
     read = _leading_number(plain[start.end() :])
@@ -141,13 +142,13 @@ def _stated(plain: str) -> float | None:
 
 
 def is_whole(text: str) -> bool:
-    """Returns whether a number is whole and written as such: no decimal point, fraction, or exponent."""
+    """Returns whether a number is whole and written without decimal point, fraction, or exponent."""
     value = read_quantity(text)
     return value is not None and value.is_integer() and not _NOT_WHOLE.search(text.casefold())
 
 
 def is_in_words(text: str) -> bool:
-    """Returns whether a text is made of number words only, such as `forty-two`."""
+    """Returns whether a text consists only of number words, such as `forty-two`."""
     words = re.split(r"[- ]", _plain(text))
     return all(word in _VALUES or word in _LARGE_SCALES or word in ("a", "and") for word in words)
 
@@ -160,7 +161,7 @@ def _plain(text: str) -> str:
 
 
 def _spelled_out(match: re.Match[str]) -> str:
-    """Returns a number with its scale as a word: `12M` as `12 million`. `12m` are meters unless they are money."""
+    """Returns a number with its scale as a word: `12M` as `12 million`. `12m` means meters unless it is money."""
     if match["small"] and not match["currency"]:
         return match.group()
     scale = (match["scale"] or match["spaced"] or match["small"]).strip()
@@ -168,7 +169,7 @@ def _spelled_out(match: re.Match[str]) -> str:
 
 
 def _leading_number(text: str) -> tuple[float, str] | None:
-    """Returns the number at the beginning of a text, scales such as "million" included, and the rest."""
+    """Returns the number at the beginning of a text, including scales such as "million", and the rest."""
     if match := _FRACTION.match(text) or _LATEX_FRACTION.match(text):
         whole, over, under = ("0", *match.groups())[-3:]
         return (int(whole or 0) + int(over) / int(under), text[match.end() :]) if int(under) else None
@@ -188,7 +189,7 @@ def _leading_number(text: str) -> tuple[float, str] | None:
 
 
 def _is_unit(text: str) -> bool:
-    """Returns whether only a unit follows a number."""
+    """Returns whether only a unit follows the number."""
     if not text.startswith(" "):
         attached = _ATTACHED.match(text)
         if attached and attached.group() in _NO_UNIT:

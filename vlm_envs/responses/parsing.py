@@ -1,29 +1,31 @@
 """Reads model responses, strictly (`parse_response`) or leniently (`read_response`). It never raises for any text.
 
-Strict means anchored at both ends: the response is exactly the strategy's tags in order, with only white space
-between them, and no tag of any strategy inside a section. What goes wrong is said in `error`, in words that can be
-shown to the model.
+Strict reading matches the whole response: exactly the strategy's tags in order, with only white space between
+them, and no tag of any strategy inside a section. `error` explains any failure in words that can be shown to
+the model.
 
-The lenient reading, for worlds with `reading="lenient"`, also takes actions from a response that is not in the format.
-Format and actions are separate: `format_correct`, `error`, and `sections` are always those of the strict
-reading, so lenience never changes a format reward or a judge's score. Only which actions are executed differs.
+Lenient reading, for worlds with `reading="lenient"`, also accepts actions from a response that is not in the
+format. Format and actions are separate: `format_correct`, `error`, and `sections` are always those of strict
+reading, so lenient reading never changes a format reward or a judge's score. Only the executed actions
+differ.
 
 - A response in the format is read as in strict reading.
-- Otherwise the last complete `<answer>…</answer>` outside of thoughts is read; the case of tags does not matter. A
-  section without its closing tag is not complete, not even at the end of a response. Blank sections count only where
-  all are blank.
-- In formats that end in one of several sections (`arm`: a tool call or the answer) the last complete one counts, up to
-  the tag after which the format counts a response as over.
-- In formats whose actions are written among the thoughts (the first rounds of `mags` and `ivgr_views`), the last
-  complete thought is read, or without one the whole response.
-- Markup around the list and around each action is removed: code fences, bold, boxes, quotes, brackets, end-of-turn
-  tokens, and a period after the last action. Full-width and ASCII commas, semicolons, and bars, and line breaks also
-  separate actions, outside of brackets and only where the grammar's own separator leaves something that is not an
-  action.
-- The first invalid action stops the list, as in strict reading.
-- Lists that also use periods, arrows, or "and" and "then" between actions, or that have a label ("Actions:"), numbers,
-  bullets, or remarks such as "(to reach the goal)", are read only where every piece is an action: "Do not go right"
-  executes nothing. Answers of grammars without a separator (questions, drawings) are never split.
+- Otherwise the last complete `<answer>…</answer>` outside of thoughts is read; the case of tags does not
+  matter. A section without its closing tag is not complete, not even at the end of a response. Blank sections
+  count only if all are blank.
+- In formats that end with one of several sections (`arm`: a tool call or the answer) the last complete one
+  counts, up to the tag after which the format ends a response.
+- In formats whose actions are written among the thoughts (the first rounds of `mags` and `ivgr_views`), the
+  last complete thought is read, or the whole response if there is none.
+- Markup around the list and around each action is removed: code fences, bold, boxes, quotes, brackets,
+  end-of-turn tokens, and a period after the last action. Full-width and ASCII commas, semicolons, and bars,
+  and line breaks also separate actions, but only outside of brackets, and only if splitting at the grammar's
+  own separator leaves a piece that is not an action.
+- The first invalid action ends the list, as in strict reading.
+- Lists that also use periods, arrows, or "and" and "then" between actions, or that have a label ("Actions:"),
+  numbers, bullets, or remarks such as "(to reach the goal)", are read only if every piece is an action: "Do
+  not go right" executes nothing. Answers of grammars without a separator (questions, drawings) are never
+  split.
 """
 
 from __future__ import annotations
@@ -41,21 +43,21 @@ from vlm_envs.responses.formats import KNOWN_TAGS, ResponseFormat
 ActionT = TypeVar("ActionT")
 
 MAX_RESPONSE_CHARS = 100_000
-"""Longer responses are refused unread, which bounds the time spent on them."""
+"""Longer responses are rejected without being read, which bounds the time spent on them."""
 
 _ANY_TAG = re.compile("|".join(re.escape(tag) for tag in sorted(KNOWN_TAGS, key=len, reverse=True)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParsedResponse(Generic[ActionT]):
-    """What was read from one response.
+    """The parsed contents of a response.
 
     Attributes:
-        sections: Text per section; empty when the tags are wrong.
+        sections: Text per section; empty if the tags are wrong.
         actions: Actions to carry out: at most the turn's maximum, up to the first invalid one.
-        format_correct: Whether the tags are right and every action in the list is valid.
-        error: Why not, for the model to read; None when `format_correct`.
-        unread: Why no action could be read; empty where one was.
+        format_correct: Whether the tags are correct and every action in the list is valid.
+        error: Error message for the model; None if `format_correct`.
+        unread: Reason why no action could be read; empty if one was.
     """
 
     sections: dict[str, str] = field(default_factory=dict)
@@ -67,15 +69,15 @@ class ParsedResponse(Generic[ActionT]):
 
 @dataclass(frozen=True, kw_only=True)
 class ActionGrammar(Generic[ActionT]):
-    """How a list of actions is written.
+    """The syntax of a list of actions.
 
     Attributes:
-        parse: Reads one action from stripped text; returns None when it is not one.
-        parse_in: The same for text of sections other than `<answer>`, by section.
-        lenient_in: Reads one action from a section in lenient reading, by section. Other sections are read as in strict
-            reading after the markup around actions is removed. See `vlm_envs.responses.parsing`.
-        separator: What stands between actions. Empty: the whole answer is one action.
-        expected: What an action looks like, for error messages.
+        parse: Reads one action from stripped text; returns None if it is not an action.
+        parse_in: The same for the text of sections other than `<answer>`, by section.
+        lenient_in: Reads one action from a section in lenient reading, by section. Other sections are read as
+            in strict reading after the markup around actions is removed. See `vlm_envs.responses.parsing`.
+        separator: Text between actions. If empty, the whole answer is one action.
+        expected: Description of an action, for error messages.
     """
 
     parse: Callable[[str], ActionT | None]
@@ -85,7 +87,7 @@ class ActionGrammar(Generic[ActionT]):
     expected: str
 
     def lenient_parser(self, section: str) -> Callable[[str], ActionT | None]:
-        """Returns what reads a section's text in lenient reading."""
+        """Returns the function that reads a section's text in lenient reading."""
         return self.lenient_in.get(section) or self.parse_in.get(section, self.parse)
 
     def split(self, answer: str) -> list[str]:
@@ -100,17 +102,17 @@ def parse_response(
 ) -> ParsedResponse[ActionT]:
     """Reads a whole response.
 
-    The action list is cut at `max_actions`, which costs nothing. The first invalid action among those kept stops
-    the turn: earlier ones stand, and the format is not correct.
+    The action list is truncated to `max_actions` without a penalty. The first invalid action among the
+    remaining ones ends the turn: earlier ones are carried out, and the format is not correct.
 
     Args:
         text: The model's whole response, any string.
         response_format: The strategy's tags.
-        grammar: How actions are written.
-        max_actions: Most actions a turn carries out.
+        grammar: Syntax of the actions.
+        max_actions: Maximum number of actions per turn.
 
     Returns:
-        What was read. Never raises for any `text`.
+        The parsed response. Never raises for any `text`.
     """
     sections, error = _read_sections(text, response_format)
     if error is not None:
@@ -127,7 +129,7 @@ def parse_response(
 
 
 def _read_sections(text: str, response_format: ResponseFormat) -> tuple[dict[str, str], str | None]:
-    """Returns the text of each section, or an explanation."""
+    """Returns the text of each section, or an explanation of why there is none."""
     if len(text) > MAX_RESPONSE_CHARS:
         return {}, f"the response has {len(text)} characters, more than the {MAX_RESPONSE_CHARS} allowed"
     text = response_format.cut(text)
@@ -156,7 +158,7 @@ def _read_sections(text: str, response_format: ResponseFormat) -> tuple[dict[str
 
 
 def _best_sequence(found: Sequence[str], sequences: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """Returns the tags, of those allowed, that agree with the tags found for longest; the first of equals."""
+    """Returns the allowed tag sequence that agrees with the found tags for longest; the first one if tied."""
 
     def agreement(sequence: tuple[str, ...]) -> int:
         return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(found, sequence, strict=False)))
@@ -165,7 +167,7 @@ def _best_sequence(found: Sequence[str], sequences: Sequence[tuple[str, ...]]) -
 
 
 def _wanted(response_format: ResponseFormat, expected: tuple[str, ...], number: int) -> str:
-    """Returns the tags that may come at a place, after those before it, for a message."""
+    """Returns the tags that may come at a position, given those before it, for a message."""
     alternatives = {
         sequence[number]: None
         for sequence in response_format.tag_sequences
@@ -177,7 +179,7 @@ def _wanted(response_format: ResponseFormat, expected: tuple[str, ...], number: 
 def _read_actions(
     answer: str, section: str, grammar: ActionGrammar[ActionT], max_actions: int
 ) -> tuple[tuple[ActionT, ...], str | None]:
-    """Returns the actions to carry out, and what is wrong with them if anything is."""
+    """Returns the actions to carry out, and an explanation if something is wrong with them."""
     if not answer:
         return (), f"<{section}> is empty; expected {grammar.expected}"
     parse = grammar.parse_in.get(section, grammar.parse)
@@ -209,15 +211,15 @@ _ITEM = re.compile(r"[-*•–]|\(?\d{1,3}[.)]|(?:step|action)\s*\d{1,3}\s*[.):]
 _REMARK = re.compile(r"\s\((?:to|because|since|so|as)\s[^()\d]*\)[.。]?$", re.IGNORECASE)
 _PERIODS = ".。．"
 _MAX_LAYERS = 8
-"""Most layers of markup removed from a list or an action."""
+"""Maximum number of layers of markup removed from a list or an action."""
 _MAX_ACTION_CHARS = 1_000
-"""Longest item of a list out of which markup is removed."""
+"""Maximum length of a list item from which markup is removed."""
 _MAX_UNWRAPPED_CHARS = 20_000
-"""Longest text out of which markup is removed."""
+"""Maximum length of a text from which markup is removed."""
 _MAX_LOOSE_CHARS = 2_000
-"""Longest list that may have labels, numbers, or words between actions. All four bound the time spent on a response."""
+"""Maximum length of a list with labels, numbers, or words between actions. All four bound the time per response."""
 _MAX_SHOWN_CHARS = 40
-"""Most characters of an unread answer that are quoted."""
+"""Maximum number of characters of an unread answer that are quoted."""
 
 _Parse = Callable[[str], ActionT | None]
 
@@ -230,13 +232,13 @@ def read_response(
     Args:
         text: The model's whole response, any string.
         response_format: The strategy's tags.
-        grammar: How actions are written.
-        max_actions: Most actions a turn carries out.
+        grammar: Syntax of the actions.
+        max_actions: Maximum number of actions per turn.
         reading: `"strict"` or `"lenient"`.
 
     Returns:
-        What was read. Never raises for any `text`. With lenient reading, `actions` may not be empty where `error`
-        says what is wrong with the format.
+        The parsed response. Never raises for any `text`. In lenient reading, there may be `actions` even if
+        `error` reports a wrong format.
     """
     strict = parse_response(text, response_format, grammar, max_actions)
     if reading == "strict" or len(text) > MAX_RESPONSE_CHARS:
@@ -244,7 +246,7 @@ def read_response(
     if strict.format_correct:
         return _with_lenient_section(strict, response_format, grammar)
     actions, unread = _lenient_actions(text, response_format, grammar, max_actions)
-    if len(actions) < len(strict.actions):  # a tag in another case stands within the answer
+    if len(actions) < len(strict.actions):  # a tag in another case is within the answer
         return strict
     return replace(strict, actions=actions, unread=unread)
 
@@ -252,7 +254,7 @@ def read_response(
 def _with_lenient_section(
     strict: ParsedResponse[ActionT], response_format: ResponseFormat, grammar: ActionGrammar[ActionT]
 ) -> ParsedResponse[ActionT]:
-    """Returns a response in the format, with the action of a section that the grammar has a lenient reader for."""
+    """Returns a response in the format, with the action from a section that the grammar has a lenient reader for."""
     holder = next(name for name in response_format.action_sections if name in strict.sections)
     action = grammar.lenient_in[holder](strict.sections[holder]) if holder in grammar.lenient_in else None
     return strict if action is None else replace(strict, actions=(action,))
@@ -261,7 +263,7 @@ def _with_lenient_section(
 def _lenient_actions(
     text: str, response_format: ResponseFormat, grammar: ActionGrammar[ActionT], max_actions: int
 ) -> tuple[tuple[ActionT, ...], str]:
-    """Returns the actions, and why there are none if there are none."""
+    """Returns the actions, and the reason if there are none."""
     section, answer = response_format.thought_tag, text
     if not response_format.endings:  # the one action is among the thoughts
         _, thought = last_section(text, section) or ("", "")
@@ -286,7 +288,7 @@ def _one_action(parse: _Parse[ActionT], texts: Iterable[str]) -> tuple[ActionT, 
 
 
 def _first(parse: _Parse[ActionT], texts: Iterable[str]) -> ActionT | None:
-    """Returns the first action that one of some texts is."""
+    """Returns the action that the first readable of some texts stands for."""
     return next((action for text in texts if text and (action := parse(text)) is not None), None)
 
 
@@ -299,7 +301,7 @@ def _not_an_action(text: str, section: str, grammar: ActionGrammar[ActionT]) -> 
 
 
 def _read_list(answer: str, parse: _Parse[ActionT], separator: str, max_actions: int) -> tuple[ActionT, ...]:
-    """Returns the actions of a list: as it is written if all are valid, else without markup."""
+    """Returns the actions of a list: of the text as written if all are valid, else of the text without markup."""
     best: tuple[ActionT, ...] = ()
     for text in _peeled(answer):
         actions, is_valid = _read_pieces(text, parse, separator, max_actions)
@@ -314,7 +316,7 @@ def _read_list(answer: str, parse: _Parse[ActionT], separator: str, max_actions:
 
 
 def _read_loosely(text: str, parse: _Parse[ActionT], separator: str) -> tuple[ActionT, ...]:
-    """Returns the actions of a list in prose or with labels and numbers; none unless every piece is an action."""
+    """Returns the actions of a list in prose or with labels and numbers; empty unless every piece is an action."""
     label = _LABEL.match(text)
     actions: list[ActionT] = []
     for part in text[label.end() if label else 0 :].split(separator):
@@ -333,7 +335,7 @@ def _read_loosely(text: str, parse: _Parse[ActionT], separator: str) -> tuple[Ac
 def _read_pieces(
     text: str, parse: _Parse[ActionT], separator: str, max_actions: int
 ) -> tuple[tuple[ActionT, ...], bool]:
-    """Returns the actions up to the first invalid one, at most `max_actions`, and whether none of these was invalid."""
+    """Returns the actions before the first invalid one, at most `max_actions`, and whether there was no invalid one."""
     actions: list[ActionT] = []
     for part in filter(str.strip, text.split(separator)):
         for piece in _pieces(part, parse, _SEPARATORS_AND_BRACKETS):
@@ -346,7 +348,7 @@ def _read_pieces(
 
 
 def _pieces(part: str, parse: _Parse[ActionT], separators_and_brackets: re.Pattern[str]) -> list[str]:
-    """Returns the text between separators outside of brackets, unless the whole part is one action."""
+    """Returns the pieces between separators outside of brackets, unless the whole part is one action."""
     if _read_piece(part, parse) is not None:
         return [part]
     pieces, start, depth = [], 0, 0
@@ -362,14 +364,14 @@ def _pieces(part: str, parse: _Parse[ActionT], separators_and_brackets: re.Patte
 
 
 def _read_piece(piece: str, parse: _Parse[ActionT]) -> ActionT | None:
-    """Returns the action that a piece of a list is, within whatever markup, in full-width characters or not."""
+    """Returns the action in a piece of a list, within any markup, in full-width characters or not."""
     if len(piece) > _MAX_ACTION_CHARS:
         return _first(parse, (piece.strip(),))
     return _first(parse, (form for text in _peeled(piece) for form in (text, unicodedata.normalize("NFKC", text))))
 
 
 def _peeled(text: str) -> Iterator[str]:
-    """Yields a text as it is, then without the period at its end, then without one layer after another around it."""
+    """Yields a text unchanged, then without the period at its end, then with layer after layer of markup removed."""
     for _ in range(_MAX_LAYERS):
         text = text.strip()
         yield text
@@ -389,7 +391,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _without_brackets(text: str) -> str:
-    """Returns the inside of brackets that enclose all of a text; the text if none do."""
+    """Returns the text inside brackets that enclose all of a text; the text itself if there are none."""
     if len(text) < 2 or text[0] not in _OPENING or text[-1] != _CLOSING[_OPENING.index(text[0])]:
         return text
     depth = 0

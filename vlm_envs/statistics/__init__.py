@@ -1,1 +1,1 @@
-"""How sure numbers are, and how sure differences: rates, resampling, tests, repeated attempts, and power."""
+"""Confidence intervals and tests: success rates, resampling, paired tests, repeated attempts, and power."""

@@ -1,6 +1,7 @@
-"""Means and differences with levels, and seeds, drawn again.
+"""Bootstrap intervals of means and differences, resampling levels and seeds.
 
-Episodes on one level are no independent trials: where a level is played several times, levels are what is drawn.
+Episodes on one level are not independent: if a level is played several times, levels are resampled, not
+episodes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from vlm_envs.statistics.paired_tests import blocks, sign_flip_test
 from vlm_envs.statistics.success_rates import Interval
 
 _SEED = 0
-"""Of the resampling, so that a page says the same whenever it is made."""
+"""Seed of the resampling, so that pages are reproducible."""
 
 
 class PairedDifference(NamedTuple):
@@ -26,7 +27,7 @@ class PairedDifference(NamedTuple):
     Attributes:
         mean: Second minus first.
         interval: Its confidence interval.
-        p_value: Two-sided, that there is no difference.
+        p_value: Two-sided p-value of the hypothesis of no difference.
     """
 
     mean: float
@@ -52,23 +53,25 @@ def paired_bootstrap(
         second: float[N], those of the other agent in the same order.
         levels: Level or cluster of each episode; None if no level was played twice.
         confidence: Two-sided confidence, strictly between 0 and 1.
-        num_resamples: Sign choices drawn if they are not enumerated.
+        num_resamples: Number of random sign choices if they are not enumerated.
 
     Returns:
-        The difference, with Student's interval over levels, and the p-value of `sign_flip_test`: the wild cluster
-        bootstrap with the null imposed. Unlike a percentile bootstrap both hold with 8 levels, as long as differences
-        are about symmetric, which they are between equal agents. With one level the interval is unbounded.
+        The difference, with Student's interval over levels, and the p-value of `sign_flip_test`: the wild
+        cluster bootstrap with the null imposed. Unlike a percentile bootstrap, both are valid with only 8
+        levels, as long as differences are about symmetric, which they are between equal agents. With one
+        level the interval is unbounded.
 
     Raises:
         ValueError: If the arrays are empty or of different lengths.
 
-    Source: Cameron, Gelbach and Miller, Rev. Econ. Stat. 90 (2008) 414-427, who compare tests with few clusters.
+    Source: Cameron, Gelbach and Miller, Rev. Econ. Stat. 90 (2008) 414-427, who compare tests with few
+        clusters.
     """
     from scipy.special import stdtrit
 
     differences = np.asarray(second, float) - np.asarray(first, float)
     if differences.ndim != 1 or not len(differences):
-        raise ValueError(f"Expected two arrays of as many levels, at least one; got shape {differences.shape}.")
+        raise ValueError(f"Expected two arrays of equal length, not empty; got shape {differences.shape}.")
     sums, counts = by_level(differences, levels)
     mean, num_levels = float(differences.mean()), len(sums)
     squares = float(((sums - mean * counts) ** 2).sum())
@@ -87,15 +90,16 @@ def seeds_interval(
     confidence: float = 0.95,
     num_resamples: int = 10_000,
 ) -> Interval:
-    """Returns the interval of a mean over seeds and levels, both drawn again: both are of what there could have been.
+    """Returns the interval of a mean over seeds and levels, resampling both, since both are samples.
 
     Args:
-        solved_SN: float[S, N], one number of each seed's policy in each episode.
-        levels: As `paired_bootstrap` has them.
+        solved_SN: float[S, N], one number for each seed's policy in each episode.
+        levels: See `paired_bootstrap`.
         confidence: Two-sided confidence, strictly between 0 and 1.
-        num_resamples: How often.
+        num_resamples: Number of resamples.
 
-    Source: Agarwal et al., Deep Reinforcement Learning at the Edge of the Statistical Precipice (2021), section 4.
+    Source: Agarwal et al., Deep Reinforcement Learning at the Edge of the Statistical Precipice (2021),
+        section 4.
     """
     return _percentile_interval(_means_over_seeds(*by_level(solved_SN, levels), num_resamples), confidence)
 
@@ -108,35 +112,39 @@ def paired_seeds_bootstrap(
     confidence: float = 0.95,
     num_resamples: int = 10_000,
 ) -> PairedDifference:
-    """Returns the difference of two ways of training on the same levels; levels and seeds are drawn again.
+    """Returns the difference of two training methods on the same levels, resampling levels and seeds.
 
-    Unlike `paired_bootstrap` of each level's mean, this also covers the variation between seeds. With two or three
-    seeds it is unreliable: if only seeds differ, a p-value below 0.05 occurs whenever all differences have one sign,
-    with three seeds one time in four rather than one in twenty. Report the result of each seed as well.
+    Unlike `paired_bootstrap` of each level's mean, this also covers the variation between seeds. With two or
+    three seeds it is unreliable: if only seeds differ, a p-value below 0.05 occurs whenever all differences
+    have the same sign, with three seeds one time in four rather than one in twenty. Report the result of each
+    seed as well.
 
     Args:
-        first_SN: float[S, N], one number of each seed's policy in each episode.
-        second_SN: float[S, N], those of the other way of training.
-        levels: As `paired_bootstrap` has them.
+        first_SN: float[S, N], one number for each seed's policy in each episode.
+        second_SN: float[S, N], those of the other training method.
+        levels: See `paired_bootstrap`.
         confidence: Two-sided confidence, strictly between 0 and 1.
-        num_resamples: How often.
+        num_resamples: Number of resamples.
 
     Returns:
-        Second minus first, with its percentile interval. The p-value is twice the smaller share of resamples on the
-        other side of 0, but at least 2 / (num_resamples + 1), and at least 2 / 2^m for m levels that differ.
+        Second minus first, with its percentile interval. The p-value is twice the smaller share of resamples
+        on either side of 0, but at least 2 / (num_resamples + 1), and at least 2 / 2^m for m levels that
+        differ.
 
     Raises:
         ValueError: If the arrays are empty or of different shapes.
 
-    Source: as `seeds_interval`.
+    Source: see `seeds_interval`.
     """
     first, second = np.asarray(first_SN, float), np.asarray(second_SN, float)
     if first.shape != second.shape or first.ndim != 2 or not first.size:
-        raise ValueError(f"Expected two arrays of as many seeds and levels; got {first.shape} and {second.shape}.")
+        raise ValueError(f"Expected two arrays of equal shape [seeds, levels]; got {first.shape} and {second.shape}.")
     sums_SL, counts_L = by_level(second - first, levels)
     means = _means_over_seeds(sums_SL, counts_L, num_resamples)
     smaller = min((means <= 0).sum(), (means >= 0).sum())
-    least = 2.0 ** (1 - int(np.count_nonzero(sums_SL.sum(axis=0))))  # what as many levels can show that differ at all
+    least = 2.0 ** (
+        1 - int(np.count_nonzero(sums_SL.sum(axis=0)))
+    )  # smallest p-value possible with this many differing levels
     p_value = min(1.0, max(least, float(2 * (smaller + 1) / (num_resamples + 1))))
     return PairedDifference(float((second - first).mean()), _percentile_interval(means, confidence), p_value)
 
@@ -144,7 +152,7 @@ def paired_seeds_bootstrap(
 def _means_over_seeds(
     sums_SL: npt.NDArray[np.float64], counts_L: npt.NDArray[np.float64], num_resamples: int
 ) -> npt.NDArray[np.float64]:
-    """Returns float[num_resamples]: means of seeds and levels drawn with replacement."""
+    """Returns float[num_resamples]: means over seeds and levels drawn with replacement."""
     num_seeds, num_levels = sums_SL.shape
     seeds_RS, levels_RL = _drawn(num_seeds, num_levels, num_resamples)
     means, done = [], 0
@@ -158,7 +166,7 @@ def _means_over_seeds(
 
 @lru_cache(maxsize=1)
 def _drawn(num_seeds: int, num_levels: int, num_resamples: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Returns int32[R, S] and int32[R, L]: which seeds and levels are drawn, the same for all arms of a table."""
+    """Returns the drawn seeds, int32[R, S], and levels, int32[R, L], the same for all arms of a table."""
     rng = np.random.default_rng(_SEED)
     seeds_RS = np.empty((num_resamples, num_seeds), np.int32)
     levels_RL = np.empty((num_resamples, num_levels), np.int32)
@@ -170,11 +178,11 @@ def _drawn(num_seeds: int, num_levels: int, num_resamples: int) -> tuple[npt.NDA
 def by_level(
     episodes: npt.ArrayLike, levels: Sequence[Hashable] | None
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Returns the sums of each level's episodes, float[..., L] of float[..., N], and how many those are, float[L].
+    """Returns the sum over each level's episodes, float[..., L], and the number of its episodes, float[L].
 
     Args:
-        episodes: float[..., N], one number an episode.
-        levels: What tells levels apart, one an episode; None where no level was played twice.
+        episodes: float[..., N], one number per episode.
+        levels: Key of each episode's level; None if no level was played twice.
 
     Raises:
         ValueError: If there are not as many levels as episodes.
@@ -183,7 +191,7 @@ def by_level(
     if levels is None:
         return values, np.ones(values.shape[-1])
     if len(levels) != values.shape[-1]:
-        raise ValueError(f"Expected the level of each of {values.shape[-1]} episodes; got {len(levels)}.")
+        raise ValueError(f"Expected a level for each of {values.shape[-1]} episodes; got {len(levels)}.")
     numbers = {level: number for number, level in enumerate(dict.fromkeys(levels))}
     places = np.array([numbers[level] for level in levels])
     sums, counts = np.zeros((*values.shape[:-1], len(numbers))), np.bincount(places).astype(float)

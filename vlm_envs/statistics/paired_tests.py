@@ -16,10 +16,10 @@ import numpy.typing as npt
 KeyT = TypeVar("KeyT", bound=Hashable)
 
 _MOST_ENUMERATED = 13
-"""Levels that differ up to which all sign choices are tried."""
+"""Maximum number of differing levels for which all sign choices are enumerated."""
 
 _MOST_WHOLE = 20_000
-"""Largest sum of whole differences whose exact distribution is computed."""
+"""Largest sum of integer differences whose exact distribution is computed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +27,12 @@ class PairedOutcomes:
     """Outcomes of the same trials before and after.
 
     Attributes:
-        num_both: Succeeded both times.
-        num_only_before: Succeeded before, failed after.
-        num_only_after: Failed before, succeeded after.
-        num_neither: Failed both times.
-        clustered_p_value: P-value of the sign-flip test over clusters of trials; None if each trial is its own.
+        num_both: Trials that succeeded both times.
+        num_only_before: Trials that succeeded before and failed after.
+        num_only_after: Trials that failed before and succeeded after.
+        num_neither: Trials that failed both times.
+        clustered_p_value: P-value of the sign-flip test over clusters of trials; None if each trial is its
+            own cluster.
     """
 
     num_both: int
@@ -42,12 +43,12 @@ class PairedOutcomes:
 
     @property
     def num_pairs(self) -> int:
-        """Trials that were made both times."""
+        """Number of trials made both times."""
         return self.num_both + self.num_only_before + self.num_only_after + self.num_neither
 
     @property
     def p_value(self) -> float:
-        """P-value that nothing changed: of McNemar's exact test or, with clusters, of the sign-flip test."""
+        """P-value of no change, from McNemar's exact test or, with clusters, the sign-flip test."""
         if self.clustered_p_value is not None:
             return self.clustered_p_value
         return mcnemar_exact(self.num_only_before, self.num_only_after)
@@ -61,11 +62,11 @@ class PairedOutcomes:
 def pair_outcomes(
     before: Mapping[KeyT, bool], after: Mapping[KeyT, bool], clusters: Mapping[KeyT, Hashable] | None = None
 ) -> PairedOutcomes:
-    """Counts the outcomes of the trials made both times; others are left out.
+    """Counts the outcomes of trials that were made both times; ignores others.
 
     Args:
-        before: Whether each trial succeeded, by keys such as world and seed.
-        after: The same of the second time.
+        before: Whether each trial succeeded before, by keys such as world and seed.
+        after: Whether each trial succeeded after.
         clusters: Cluster of each trial made both times; None if trials are independent.
     """
     keys = [key for key in before if key in after]
@@ -83,10 +84,10 @@ def pair_outcomes(
 
 
 def mcnemar_exact(num_only_before: int, num_only_after: int) -> float:
-    """Returns the two-sided p-value of McNemar's exact test, 1 when no outcome changed.
+    """Returns the two-sided p-value of McNemar's exact test, 1 if no outcome changed.
 
-    If training changed nothing, a level whose outcome changed is as likely to have been won as lost, so
-    either count follows a binomial distribution with probability 1/2. Levels with equal outcomes carry no
+    If training has no effect, a level whose outcome changed is as likely to have been won as lost, so either
+    count follows a binomial distribution with probability 1/2. Levels with equal outcomes carry no
     information.
 
     Args:
@@ -102,32 +103,33 @@ def mcnemar_exact(num_only_before: int, num_only_after: int) -> float:
 
     fewer, num_changed = min(num_only_before, num_only_after), num_only_before + num_only_after
     if fewer < 0:
-        raise ValueError(f"Expected counts of pairs; got {num_only_before} and {num_only_after}.")
+        raise ValueError(f"Counts of pairs must not be negative; got {num_only_before} and {num_only_after}.")
     return min(1.0, 2 * float(bdtr(fewer, num_changed, 0.5))) if num_changed else 1.0
 
 
 def sign_flip_test(differences: npt.ArrayLike, *, num_draws: int = 10_000) -> float:
-    """Returns the two-sided p-value that two agents do equally well, 1 if no level differs.
+    """Returns the two-sided p-value of the hypothesis that two agents perform equally, 1 if no level differs.
 
-    If the agents are the same, the difference on any level is as likely to have the opposite sign. The p-value is the
-    share of all sign choices whose sum is at least as far from 0. It is exact for whole numbers and for up to 13 levels
-    that differ; otherwise signs are drawn with a fixed seed, and the p-value is at least 1 / (num_draws + 1). With one
-    episode per agent and level, and successes, this is McNemar's exact test; clusters of episodes (repeats of a level,
-    questions about one image) are flipped as a whole.
+    If the agents are the same, the difference on any level is as likely to have the opposite sign. The
+    p-value is the share of all sign choices whose sum is at least as far from 0. It is exact for integers and
+    for up to 13 levels that differ; otherwise signs are drawn with a fixed seed, and the p-value is at least
+    1 / (num_draws + 1). With one episode per agent and level, and binary outcomes, this is McNemar's exact
+    test; clusters of episodes (repeats of a level, questions about one image) are flipped as a whole.
 
     Args:
         differences: One number per level or cluster: the second agent's total minus the first one's.
-        num_draws: Sign choices drawn if they are not enumerated.
+        num_draws: Number of random sign choices if they are not enumerated.
 
-    Sources: Fisher, The Design of Experiments (1935), section 21; Pitman, J. R. Stat. Soc. Suppl. 4 (1937) 119-130;
-        Phipson and Smyth, Stat. Appl. Genet. Mol. Biol. 9 (2010) 39, for drawn signs. Flipping whole clusters is the
-        wild cluster bootstrap with the null imposed of Cameron, Gelbach and Miller, Rev. Econ. Stat. 90 (2008) 414-427.
+    Sources: Fisher, The Design of Experiments (1935), section 21; Pitman, J. R. Stat. Soc. Suppl. 4 (1937)
+        119-130; Phipson and Smyth, Stat. Appl. Genet. Mol. Biol. 9 (2010) 39, for random signs. Flipping
+        whole clusters is the wild cluster bootstrap with the null imposed of Cameron, Gelbach and Miller,
+        Rev. Econ. Stat. 90 (2008) 414-427.
     """
     values = np.asarray(differences, float)
     sizes = np.abs(values[values != 0])
     if (sizes == np.rint(sizes)).all() and sizes.sum() <= _MOST_WHOLE:
         return _whole_sign_flips(sizes.astype(int), abs(values.sum()))
-    least = abs(values.sum()) - 1e-9 * sizes.sum()  # sums of floats that tie may differ in their last digits
+    least = abs(values.sum()) - 1e-9 * sizes.sum()  # equal sums of floats may differ in their last digits
     if len(sizes) <= _MOST_ENUMERATED:
         signs = (np.arange(2 ** len(sizes))[:, None] >> np.arange(len(sizes)) & 1) * 2.0 - 1.0
         return float((np.abs(signs @ sizes) >= least).mean())
@@ -151,13 +153,13 @@ def _whole_sign_flips(sizes: npt.NDArray[np.int64], observed: float) -> float:
 
 
 def blocks(num_rows: int, width: int, most: int = 2**22) -> list[int]:
-    """Returns numbers of rows that sum to `num_rows`, none of which needs more than `most` cells of this width."""
+    """Returns numbers of rows that add up to `num_rows`, each of which needs at most `most` cells at this width."""
     step = max(1, most // max(1, width))
     return [min(step, num_rows - start) for start in range(0, num_rows, step)]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Returns p-values corrected for how many there are, in their order: Holm's step-down, never above 1.
+    """Returns p-values after Holm's step-down correction for multiple tests, in the same order and never above 1.
 
     Source: Holm, Scand. J. Stat. 6 (1979) 65-70.
     """
@@ -170,23 +172,23 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 _MOST_BOARDS, _FEWEST_BOARDS = 1000, 8
-"""Simulated boards for one power; large boards average over many pairs, so fewer are enough."""
+"""Number of simulated boards per power; large boards average over many pairs, so fewer are enough."""
 
 _MOST_PAIRS = 1_000_000
-"""Pairs on all simulated boards, as far as `_FEWEST_BOARDS` allows."""
+"""Maximum number of pairs on all simulated boards, as far as `_FEWEST_BOARDS` allows."""
 
 
 def mcnemar_power(num_levels: int, only_first: float, only_second: float, *, alpha: float = 0.05) -> float:
-    """Returns how likely McNemar's exact test finds a difference between two agents.
+    """Returns the power of McNemar's exact test to detect a difference between two agents.
 
     Args:
-        num_levels: Levels that both play.
-        only_first: Probability that the first agent alone solves a level.
-        only_second: Probability that the second one alone does.
+        num_levels: Number of levels that both play.
+        only_first: Probability that only the first agent solves a level.
+        only_second: Probability that only the second agent does.
         alpha: Level of significance, two-sided.
 
     Raises:
-        ValueError: If the probabilities are none.
+        ValueError: If the probabilities are not valid.
     """
     from scipy.stats import binom
 
@@ -194,7 +196,7 @@ def mcnemar_power(num_levels: int, only_first: float, only_second: float, *, alp
     if num_levels < 1 or min(only_first, only_second) < 0 or not 0 < changed <= 1:
         raise ValueError(f"Expected levels, and probabilities with a sum in (0, 1]; got {only_first}, {only_second}.")
     changes = np.arange(1, num_levels + 1)
-    # The test rejects where the smaller of the two counts is at most `edge`
+    # The test rejects if the smaller of the two counts is at most `edge`
     edge = binom.ppf(alpha / 2, changes, 0.5)
     edge -= binom.cdf(edge, changes, 0.5) > alpha / 2
     share = only_second / changed
@@ -205,13 +207,13 @@ def mcnemar_power(num_levels: int, only_first: float, only_second: float, *, alp
 def num_levels_needed(
     only_first: float, only_second: float, *, alpha: float = 0.05, power: float = 0.8, most: int = 100_000
 ) -> int | None:
-    """Returns how many levels McNemar's exact test needs to find a difference with a given power; None beyond `most`.
+    """Returns the number of levels that McNemar's exact test needs for a given power; None if more than `most`.
 
     Args:
-        only_first: Probability that the first agent alone solves a level.
-        only_second: Probability that the second one alone does.
+        only_first: Probability that only the first agent solves a level.
+        only_second: Probability that only the second agent does.
         alpha: Level of significance, two-sided.
-        power: Probability of finding the difference.
+        power: Probability of detecting the difference.
         most: Largest number of levels to try.
     """
     if only_first == only_second:
@@ -229,13 +231,13 @@ def num_levels_needed(
 
 
 class FamilyPower(NamedTuple):
-    """How likely a pair of agents is told apart on a board of several models and worlds, after Holm's correction.
+    """Power to distinguish a pair of agents on a board with several models and worlds, after Holm's correction.
 
     Attributes:
-        num_levels: Levels of each world.
-        num_tests: Pairs of models in all worlds.
-        least: Probability if no other pair differs.
-        most: Mean probability if in every world half of the models have one rate and half the other.
+        num_levels: Number of levels per world.
+        num_tests: Number of pairs of models in all worlds.
+        least: Power if no other pair differs.
+        most: Mean power if in every world half of the models have one rate and half the other.
     """
 
     num_levels: int
@@ -245,7 +247,7 @@ class FamilyPower(NamedTuple):
 
     @property
     def power(self) -> float:
-        """The middle of both: Holm's method finds a difference more easily the more others it finds."""
+        """The mean of both: Holm's method detects a difference more easily the more others it detects."""
         return (self.least + self.most) / 2
 
 
@@ -262,11 +264,11 @@ def family_power(
     """Returns the power of McNemar's exact test with Holm's correction over all pairs of models in all worlds.
 
     Args:
-        num_levels: Levels of each world, which all models play.
+        num_levels: Number of levels per world, all of which every model plays.
         first: Success rate of one model.
         second: Success rate of the other.
-        num_models: Models on the board, at least 2; references are no part of the family.
-        num_worlds: Worlds.
+        num_models: Number of models on the board, at least 2; references are not part of the family.
+        num_worlds: Number of worlds.
         agreement: Correlation of the outcomes of two models on a level, 0 for none.
         alpha: Level of significance, two-sided.
     """
@@ -275,7 +277,7 @@ def family_power(
     if num_tests == 1:
         return FamilyPower(num_levels, num_tests, least, least)
     rates = np.array([first] * (num_models // 2) + [second] * (num_models - num_models // 2))
-    # The share of levels on which both agents' outcomes have one cause, so that their correlation is met
+    # Share of levels on which both agents' outcomes have a common cause, which produces their correlation
     most_shared = min(first, second) - first * second
     shared = (both - first * second) / most_shared if most_shared > 0 else 0.0
     most = _simulated_power(num_levels, rates, num_worlds, shared, alpha)
@@ -293,23 +295,23 @@ def family_levels_needed(
     power: float = 0.8,
     most: int = 100_000,
 ) -> FamilyPower | None:
-    """Returns the power with as many levels of each world as `power` needs, to about 1%; None beyond `most`.
+    """Returns the power with the number of levels per world that `power` requires, to about 1%; None beyond `most`.
 
     Args:
         first: Success rate of one model.
         second: Success rate of the other.
-        num_models: As `family_power` takes it.
-        num_worlds: As `family_power` takes it.
-        agreement: As `family_power` takes it.
-        alpha: As `family_power` takes it.
-        power: Lowest `FamilyPower.power`.
+        num_models: See `family_power`.
+        num_worlds: See `family_power`.
+        agreement: See `family_power`.
+        alpha: See `family_power`.
+        power: Minimum `FamilyPower.power`.
         most: Largest number of levels to try.
     """
     both = joint_success(first, second, agreement)
     num_tests = num_worlds * math.comb(num_models, 2)
     board = {"num_models": num_models, "num_worlds": num_worlds}
     found = partial(family_power, first=first, second=second, agreement=agreement, alpha=alpha, **board)
-    # With this many the least power is as wanted, so the middle is at least that
+    # With this many levels the lower bound reaches the power, so the mean does too
     high = num_levels_needed(first - both, second - both, alpha=alpha / num_tests, power=power, most=most)
     if high is None:
         return None
@@ -335,8 +337,9 @@ def _simulated_power(
 ) -> float:
     """Returns how often pairs with different rates differ significantly on simulated boards, with a fixed seed.
 
-    The levels that both agents of a pair solve are drawn given how many each solves. This is exact for each pair, and
-    pairs of pairs are independent then, so the time does not depend on the number of levels.
+    The number of levels that both agents of a pair solve is drawn given the number each solves. This is exact
+    for each pair but makes pairs independent of each other, so the time does not depend on the number of
+    levels.
     """
     rng = np.random.default_rng(0)
     one, other = np.array(list(itertools.combinations(range(len(rates_M)), 2))).T
@@ -345,7 +348,7 @@ def _simulated_power(
     num_draws = min(_MOST_BOARDS, max(_FEWEST_BOARDS, _MOST_PAIRS // len(differs)))
     found = 0
     for rows in blocks(num_draws, len(differs), most=2**20):
-        # On shared levels the better agents solve what the worse do, and some more
+        # On shared levels the better agents solve all that the worse ones do, and some more
         num_shared = rng.binomial(num_levels, shared, size=(rows, num_worlds, 1))
         num_alone = np.broadcast_to(num_levels - num_shared, (rows, num_worlds, len(one)))
         more = rng.binomial(num_shared, high - low)

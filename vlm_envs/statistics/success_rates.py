@@ -13,10 +13,10 @@ import numpy.typing as npt
 from vlm_envs.statistics.paired_tests import PairedOutcomes
 
 _KNOWN_FREEDOM = 0.6
-"""What is subtracted from the number of clusters to get the degrees of freedom of their interval."""
+"""Subtracted from the number of clusters to get the degrees of freedom of their interval."""
 
 _FEWEST_CLUSTERS = 2
-"""Effective number of clusters below which their rates say nothing about others."""
+"""Effective number of clusters below which their rates carry no information about others."""
 
 
 class Interval(NamedTuple):
@@ -34,12 +34,12 @@ class Interval(NamedTuple):
 def wilson_interval(num_successes: int, num_trials: int, confidence: float = 0.95) -> Interval:
     """Returns Wilson's score interval of a success rate, without continuity correction.
 
-    Unlike the interval of the normal approximation it stays within 0 and 1 and has a width even when no
-    trial, or every trial, succeeded.
+    Unlike the normal approximation's interval, it stays within 0 and 1 and has a positive width even if no
+    trial or every trial succeeded.
 
     Args:
-        num_successes: Trials that succeeded, from 0 to `num_trials`.
-        num_trials: Independent trials; without any, every rate is possible.
+        num_successes: Number of trials that succeeded, from 0 to `num_trials`.
+        num_trials: Number of independent trials; with 0, every rate is possible.
         confidence: Two-sided confidence, strictly between 0 and 1.
 
     Raises:
@@ -50,7 +50,9 @@ def wilson_interval(num_successes: int, num_trials: int, confidence: float = 0.9
     if num_trials == num_successes == 0:
         return Interval(0.0, 1.0)
     if not (0 <= num_successes <= num_trials and 0 < confidence < 1):
-        raise ValueError(f"Expected successes of trials, and a share; got {num_successes}, {num_trials}, {confidence}.")
+        raise ValueError(
+            f"Expected successes, trials, and a confidence in (0, 1); got {num_successes}, {num_trials}, {confidence}."
+        )
     z, rate = _two_sided(confidence), num_successes / num_trials
     whole = 2 * (num_trials + z**2)
     middle = (2 * num_trials * rate + z**2) / whole
@@ -60,8 +62,9 @@ def wilson_interval(num_successes: int, num_trials: int, confidence: float = 0.9
 
 
 def _two_sided(confidence: float) -> float:
-    """Returns the quantile of the normal distribution that two-sided confidence reaches to."""
-    # Of `scipy.stats` it would take another half second to import, and a trainer that only writes needs neither
+    """Returns the normal quantile at which two-sided confidence ends."""
+    # Importing it from `scipy.stats` would take another half second, and a trainer that only writes needs
+    # neither
     from scipy.special import ndtri
 
     return float(ndtri(0.5 + 0.5 * confidence))
@@ -70,27 +73,30 @@ def _two_sided(confidence: float) -> float:
 def repeated_interval(num_successes: npt.ArrayLike, num_trials: npt.ArrayLike, confidence: float = 0.95) -> Interval:
     """Returns the interval of a success rate whose trials come in clusters, such as repeats of a level.
 
-    Trials in one cluster resemble each other, so they tell less than as many clusters would. Clusters of unequal size
-    count as fewer: as Kish's effective number, which is their number if all have the same size. The interval is
-    Student's on the logit scale, from the variance between clusters, with that number less 0.6 as degrees of freedom.
-    It is never wider than Wilson's for the effective number of clusters, which holds however much trials of a cluster
-    resemble each other, and never narrower than Jeffreys' for the number of trials. If all trials succeed or all fail,
-    it is Wilson's for the effective number of clusters. With fewer than two effective clusters, such as one large one
-    among many of one trial each, every rate is possible.
+    Trials in one cluster resemble each other, so they carry less information than as many independent trials.
+    Clusters of unequal size count as fewer: as Kish's effective number, which equals the number of clusters
+    if all have the same size. The interval is Student's on the logit scale, from the variance between
+    clusters, with the effective number minus 0.6 as degrees of freedom. It is never wider than Wilson's for
+    the effective number of clusters, which is valid however similar the trials of a cluster are, and never
+    narrower than Jeffreys' for the number of trials. If all trials succeed or all fail, it is Wilson's for
+    the effective number of clusters. With fewer than two effective clusters, such as one large one among many
+    of one trial each, every rate is possible.
 
-    In simulations of clusters with rates from beta distributions the 95% interval covers the true rate in 93% to 98%
-    of cases for 2 to 64 clusters of equal size. For unequal sizes it is about 90% or more: more than 98% if one cluster
-    dominates, and 89% for a few large clusters of mostly certain outcomes among many of one trial.
+    In simulations of clusters with rates from beta distributions the 95% interval covers the true rate in 93%
+    to 98% of cases for 2 to 64 clusters of equal size. For unequal sizes it is about 90% or more: more than
+    98% if one cluster dominates, and 89% for a few large clusters of mostly certain outcomes among many of
+    one trial.
 
     Args:
         num_successes: Successes in each cluster, from 0 to its trials.
-        num_trials: Trials in each cluster. `by_level` gives both.
+        num_trials: Trials in each cluster. `by_level` returns both.
         confidence: Two-sided confidence, strictly between 0 and 1.
 
-    Sources: the variance of a ratio, Kish, Survey Sampling (1965), section 6.3, and the effective number of clusters,
-        section 8.2; intervals of proportions in clustered samples compared by Dean and Pagano, J. Surv. Stat.
-        Methodol. 3 (2015) 484-503; Jeffreys' interval, Brown, Cai and DasGupta, Stat. Sci. 16 (2001) 101-133.
-        Transformation, bounds, and degrees of freedom were chosen by the coverage of simulated clusters.
+    Sources: the variance of a ratio, Kish, Survey Sampling (1965), section 6.3, and the effective number of
+        clusters, section 8.2; intervals of proportions in clustered samples compared by Dean and Pagano, J.
+        Surv. Stat. Methodol. 3 (2015) 484-503; Jeffreys' interval, Brown, Cai and DasGupta, Stat. Sci. 16
+        (2001) 101-133. Transformation, bounds, and degrees of freedom were chosen by the coverage of
+        simulated clusters.
     """
     from scipy.special import betaincinv, expit, logit, stdtrit
 
@@ -105,7 +111,8 @@ def repeated_interval(num_successes: npt.ArrayLike, num_trials: npt.ArrayLike, c
     widest = _wilson(rate, num_effective, confidence)
     if not 0 < rate < 1:
         return widest
-    # Residuals are too small, as large clusters pull the rate toward their own; with equal sizes this is L / (L - 1)
+    # Residuals are too small, as large clusters pull the rate toward their own; with equal sizes the factor
+    # is L / (L - 1)
     unbiased = 1 / (1 - 2 * num_effective * float((shares**3).sum()) + 1 / num_effective)
     variance = unbiased * float(((solved - rate * trials) ** 2).sum()) / total**2
     # Student's t with one degree of freedom is too wide, since the binomial part of the variance is known
@@ -119,7 +126,7 @@ def repeated_interval(num_successes: npt.ArrayLike, num_trials: npt.ArrayLike, c
 
 
 def _wilson(rate: float, num_trials: float, confidence: float) -> Interval:
-    """Returns Wilson's interval for a number of trials that need not be whole."""
+    """Returns Wilson's interval for a number of trials that need not be an integer."""
     z2 = _two_sided(confidence) ** 2
     middle = (rate + z2 / (2 * num_trials)) / (1 + z2 / num_trials)
     half = math.sqrt(z2 * (rate * (1 - rate) / num_trials + z2 / (4 * num_trials**2))) / (1 + z2 / num_trials)
@@ -127,14 +134,14 @@ def _wilson(rate: float, num_trials: float, confidence: float) -> Interval:
 
 
 def paired_rates_interval(outcomes: PairedOutcomes, before: Interval, after: Interval) -> Interval:
-    """Returns the interval of the difference of two success rates on the same trials, after less before.
+    """Returns the interval of the difference of two success rates on the same trials, after minus before.
 
-    Unlike a bootstrap's it has a width even where no outcome changed.
+    Unlike a bootstrap interval, it has a positive width even if no outcome changed.
 
     Args:
-        outcomes: Of the trials; at least one.
-        before: Wilson's interval of the rate before, for repeats as `repeated_interval` gives it.
-        after: The same of the rate after.
+        outcomes: Outcomes of the trials; at least one.
+        before: Wilson's interval of the rate before or, for repeats, the one from `repeated_interval`.
+        after: The same for the rate after.
 
     Source: Newcombe, Stat. Med. 17 (1998) 2635-2650, method 10.
     """
@@ -162,7 +169,7 @@ def paired_rates_interval(outcomes: PairedOutcomes, before: Interval, after: Int
 ValueT = TypeVar("ValueT")
 
 Episode = Mapping[str, Any]
-"""A recorded episode: its `seed` and, where recorded, its `start_state_hash` and `cluster`."""
+"""A recorded episode: its `seed` and, if recorded, its `start_state_hash` and `cluster`."""
 
 
 def content_of(*episodes: Episode) -> str:
@@ -171,7 +178,7 @@ def content_of(*episodes: Episode) -> str:
 
 
 def level_of(*episodes: Episode) -> Hashable:
-    """Returns the level that episodes were played on: its start state's hash, or the seed if none was recorded.
+    """Returns the level that episodes were played on: the hash of its start state, or the seed if none was recorded.
 
     Several seeds can give the same level.
     """
@@ -201,7 +208,7 @@ def share_interval(episodes: Sequence[Episode], values: Sequence[float]) -> Inte
     """Returns the 95% interval of a share, over clusters.
 
     Args:
-        episodes: The episodes it is taken over.
+        episodes: Episodes that the share is computed over.
         values: One per episode, from 0 to 1.
     """
     grouped = by_cluster(map(cluster_of, episodes), values).values()
@@ -209,15 +216,16 @@ def share_interval(episodes: Sequence[Episode], values: Sequence[float]) -> Inte
 
 
 def evaluated_rate(episodes: Sequence[Episode], solved: Sequence[bool]) -> dict[str, Any]:
-    """Returns the counts of an evaluation and its success rate's interval, as they are recorded.
+    """Returns the counts of an evaluation and the interval of its success rate, as they are recorded.
 
     Args:
         episodes: At least one.
         solved: One per episode.
 
     Returns:
-        `num_episodes`, `num_levels` (distinct ones), `num_successes`, and the ends of the success rate's 95% interval,
-        `success_low` and `success_high`: Wilson's if every episode is a cluster of its own, else over clusters.
+        `num_episodes`, `num_levels` (distinct ones), `num_successes`, and the ends of the success rate's 95%
+        interval, `success_low` and `success_high`: Wilson's if every episode is its own cluster, else over
+        clusters.
     """
     num_episodes, num_successes = len(episodes), sum(solved)
     is_clustered = len(set(map(cluster_of, episodes))) < num_episodes
@@ -232,18 +240,18 @@ def evaluated_rate(episodes: Sequence[Episode], solved: Sequence[bool]) -> dict[
 
 
 def counted_episodes(num_episodes: int, num_levels: int, levels: str = "levels") -> str:
-    """Returns how many episodes were played on how many levels: `"64 levels"`, or `"64 episodes on 30 levels"`."""
+    """Returns a text with the number of episodes and levels: `"64 levels"`, or `"64 episodes on 30 levels"`."""
     counted = f"{num_levels} {levels}"
     return counted if num_levels == num_episodes else f"{num_episodes} episodes on {counted}"
 
 
 def pass_at_k(num_trials: int, num_successes: int, k: int) -> float:
-    """Returns the probability that at least one of k trials of a level succeeds, estimated without bias.
+    """Returns an unbiased estimate of the probability that at least one of k trials of a level succeeds.
 
     Args:
-        num_trials: Trials that were made of the level, at least k.
-        num_successes: Of these, how many succeeded.
-        k: Trials that are drawn of them without replacement.
+        num_trials: Number of trials made on the level, at least k.
+        num_successes: Number of these that succeeded.
+        k: Number of trials drawn from these without replacement.
 
     Raises:
         ValueError: If a number is out of range.
@@ -255,12 +263,12 @@ def pass_at_k(num_trials: int, num_successes: int, k: int) -> float:
 
 
 def pass_hat_k(num_trials: int, num_successes: int, k: int) -> float:
-    """Returns the probability that all of k trials of a level succeed (pass^k), estimated without bias.
+    """Returns an unbiased estimate of the probability that all of k trials of a level succeed (pass^k).
 
     Args:
-        num_trials: Trials that were made of the level, at least k.
-        num_successes: Of these, how many succeeded.
-        k: Trials that are drawn of them without replacement.
+        num_trials: Number of trials made on the level, at least k.
+        num_successes: Number of these that succeeded.
+        k: Number of trials drawn from these without replacement.
 
     Raises:
         ValueError: If a number is out of range.

@@ -1,1 +1,1 @@
-"""The contract of a world, as checks that anyone can run on a world of their own."""
+"""The contract of a world, as checks that users can run on their own worlds."""

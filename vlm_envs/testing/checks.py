@@ -65,11 +65,12 @@ INFO_TYPES: dict[str, type | tuple[type, ...]] = {
     "actions": tuple,
     "turn": int,
 }
-"""Keys every `info` has, at reset and at every step, and the types of their values."""
+"""Keys that every `info` contains, at reset and at every step, and the types of their values."""
 
 NUM_ORACLE_SEEDS = 4
 NUM_PLAYED_LEVELS = 64
-"""Levels on which states are saved and plans compared; `NUM_ENGINE_LEVELS` where an engine takes each step."""
+"""Number of levels on which states are saved and plans compared; `NUM_ENGINE_LEVELS` if an engine executes
+each step."""
 NUM_ENGINE_LEVELS = 2
 MAX_RANDOM_ACTIONS = 24
 NUM_SPLIT_LEVELS = 64
@@ -80,7 +81,7 @@ def is_a_gymnasium_env(under_test: WorldUnderTest) -> None:
     """Gymnasium's own `check_env` passes without a warning."""
     world = under_test.make()
     if world.max_turns < 2:
-        raise NotApplicableError("check_env wants a first step that does not truncate; there is one turn")
+        raise NotApplicableError("check_env requires a first step that does not truncate; this world has one turn")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(world)
@@ -113,7 +114,7 @@ def reward_terms_sum_to_the_reward(under_test: WorldUnderTest) -> None:
 
 
 def bad_responses_are_data(under_test: WorldUnderTest) -> None:
-    """No response raises; bad ones lose the format reward, are explained, and move nothing unless they were read."""
+    """No response raises; invalid ones earn no format reward, are explained, and have no effect unless read."""
     for name, response in BAD_RESPONSES.items():
         world = under_test.make()
         _, before = world.reset(seed=first_seed(world))
@@ -122,7 +123,7 @@ def bad_responses_are_data(under_test: WorldUnderTest) -> None:
 
 
 def actions_are_read_back(under_test: WorldUnderTest) -> None:
-    """The grammar reads every action name, and what `write_action` writes; words and integers as the same action."""
+    """The grammar reads every action name and the output of `write_action`; words and integers as the same action."""
     world = under_test.make()
     grammar, write_action = world.task.grammar, world.task.write_action
     world.reset(seed=first_seed(world))
@@ -134,10 +135,10 @@ def actions_are_read_back(under_test: WorldUnderTest) -> None:
     thoughts = dict.fromkeys(world.turn_format.sections, "")
     for action in actions:
         if "answer" not in world.task.action_sections((action,), thoughts):
-            continue  # calls of tools, which are read in a section of their own
+            continue  # tool calls, which are read in their own section
         written = write_action(action)
         read = grammar.parse(written)
-        is_plain = isinstance(action, str | int)  # others may not be comparable, or be rounded where they are written
+        is_plain = isinstance(action, str | int)  # others may not be comparable, or are rounded when written
         require(
             read == action if is_plain else read is not None,
             f"`write_action({action!r})` returned {written!r}, which `grammar.parse` reads as {read!r}",
@@ -145,7 +146,7 @@ def actions_are_read_back(under_test: WorldUnderTest) -> None:
 
 
 def oracle_is_maximal(under_test: WorldUnderTest) -> None:
-    """Plans fit the limits and succeed, each of their actions is one less to go, and they earn `task.best_return`."""
+    """Plans fit the limits and succeed, each action reduces the distance by one, and they earn `task.best_return`."""
     world = under_test.make()
     _require_planner(world)
     _require_plans_fit(_without_images(under_test, world.split), under_test.planner)
@@ -158,7 +159,7 @@ def oracle_is_maximal(under_test: WorldUnderTest) -> None:
         for response in oracle_responses(world, plan):
             require(not (terminated or truncated), f"seed {seed}: the episode ends before its plan does")
             _, _, terminated, truncated, info = world.step(response)
-            require(info["format_correct"], f"seed {seed}: {response!r} is refused: {info['parse_error']}")
+            require(info["format_correct"], f"seed {seed}: {response!r} is rejected: {info['parse_error']}")
             total += sum(value for name, value in info["reward_terms"].items() if name != "format")
             num_left -= len(info["actions"])
             left = world.optimal_actions_left()
@@ -170,7 +171,7 @@ def oracle_is_maximal(under_test: WorldUnderTest) -> None:
 
 
 def plans_are_shortest(under_test: WorldUnderTest) -> None:
-    """Every drawn level has a plan; each of its actions leaves one less to go, and no other action leaves fewer."""
+    """Every generated level has a plan; each of its actions reduces the distance by one, and no action by more."""
     planner, world = under_test.planner, _without_images(under_test, under_test.make().split)
     dynamics = world.dynamics
     _require_planner(world)
@@ -195,8 +196,8 @@ def _played(world: AnyWorld, planner: Planner, *, are_solvable: bool = False) ->
         world.reset(seed=seed)
         require(
             not are_solvable or planner.cost_to_go(dynamics, world.state) != math.inf,
-            f"seed {seed}: the level cannot be solved, as `plan` returns None at its start. Have `generate` draw "
-            f"another, or `plan` raise SolverLimitError where it cannot tell:\n{dynamics.dump(world.state)}",
+            f"seed {seed}: the level cannot be solved, as `plan` returns None at its start. Make `generate` draw "
+            f"another, or make `plan` raise SolverLimitError if it cannot decide:\n{dynamics.dump(world.state)}",
         )
         num_random = min(MAX_RANDOM_ACTIONS, world.max_turns * world.max_actions_per_turn)
         yield from moves(world, seed, planner.plan(world) or (), num_random)
@@ -234,14 +235,15 @@ def _require_plans_fit(world: AnyWorld, planner: Planner) -> None:
     needed = f"max_turns={-(-longest // per_turn)} with {per_turn} actions per turn and no max_steps below {longest}"
     require(
         not num_long,
-        f"{num_long} of {len(lengths)} levels cannot be solved within {most} actions. The longest plan, of seed "
-        f"{max(lengths, key=lengths.__getitem__)}, has {longest} and needs {needed}. Draw easier levels, or raise the "
+        f"{num_long} of {len(lengths)} levels cannot be solved within {most} actions. The longest plan, for seed "
+        f"{max(lengths, key=lengths.__getitem__)}, has {longest} and needs {needed}. Draw easier levels, or raise "
+        "the "
         "defaults in your world's constructor",
     )
 
 
 def noop_earns_the_floor(under_test: WorldUnderTest) -> None:
-    """Saying nothing earns `noop_terms` each turn and is truncated, not terminated, at `max_turns`."""
+    """Empty responses earn `noop_terms` each turn, and the episode is truncated, not terminated, at `max_turns`."""
     world = under_test.make()
     world.reset(seed=first_seed(world))
     floor = sum(world.task.noop_terms().values())
@@ -249,12 +251,12 @@ def noop_earns_the_floor(under_test: WorldUnderTest) -> None:
         _, reward, terminated, truncated, info = world.step("")
         where = f"turn {turn} of {world.max_turns}"
         require(abs(reward - floor) < TOLERANCE, f"{where}: a no-op earns {reward}, noop_terms say {floor}")
-        require(not terminated and not info["success"], f"{where}: idling ends or solves the world")
+        require(not terminated and not info["success"], f"{where}: an empty response terminates or solves the episode")
         require(truncated == (turn == world.max_turns), f"{where}: truncated is {truncated}")
 
 
 def action_limit_is_kept(under_test: WorldUnderTest) -> None:
-    """A longer list is cut at `max_actions_per_turn`, which costs no format reward."""
+    """A longer list of actions is cut off after `max_actions_per_turn` without losing the format reward."""
     world = under_test.make()
     limit = world.max_actions_per_turn
     if not world.task.grammar.separator:
@@ -262,23 +264,23 @@ def action_limit_is_kept(under_test: WorldUnderTest) -> None:
     world.reset(seed=first_seed(world))
     plan = _plan_of(under_test, world)
     _, _, _, _, info = world.step(world.write_response(plan[:1] * (limit + 3)))
-    require(info["format_correct"], f"the longer list is refused: {info['parse_error']}")
+    require(info["format_correct"], f"the longer list is rejected: {info['parse_error']}")
     require(len(info["actions"]) <= limit, f"{len(info['actions'])} actions carried out, the limit is {limit}")
 
 
 def same_seed_gives_the_same_bytes(under_test: WorldUnderTest) -> None:
-    """The same seed gives the same episode, byte for byte, whatever the process and `PYTHONHASHSEED`."""
+    """The same seed gives the same episode, byte for byte, in any process and with any `PYTHONHASHSEED`."""
     here = episode_digest(under_test.make(), EPISODE_SEED, under_test.planner)
     again = episode_digest(under_test.make(), EPISODE_SEED, under_test.planner)
     require(again == here, "two episodes of one process differ")
     entry_point = gym.spec(under_test.env_id.removeprefix("vlm_envs:")).entry_point
     if not isinstance(entry_point, str):
-        raise NotApplicableError("another process can make a world only from a string entry point")
+        raise NotApplicableError("another process can create a world only from a string entry point")
     require(digest_elsewhere(under_test, entry_point) == here, "another process shows a different episode")
 
 
 def copies_continue_identically(under_test: WorldUnderTest) -> None:
-    """A pickled or deep-copied world goes on mid-episode exactly as the original does."""
+    """A pickled or deep-copied world continues in mid-episode exactly as the original does."""
     world = under_test.make()
     world.reset(seed=first_seed(world))
     if world.max_turns > 1:
@@ -291,7 +293,7 @@ def copies_continue_identically(under_test: WorldUnderTest) -> None:
 
 
 def levels_round_trip(under_test: WorldUnderTest) -> None:
-    """The text of a level loads the same state again, and the same start of an episode; so do states in play."""
+    """The text of a level loads the same state and the same start of an episode; so do states reached during play."""
     world = under_test.make()
     for seed in split_seeds(world.split, NUM_ORACLE_SEEDS):
         observation, info = world.reset(seed=seed)
@@ -308,7 +310,7 @@ def levels_round_trip(under_test: WorldUnderTest) -> None:
 
 
 def _require_states_load(under_test: WorldUnderTest) -> None:
-    """Raises `WorldContractError` unless states reached by play, other than ended or unsolvable ones, load again."""
+    """Raises `WorldContractError` unless states reached by play can be loaded, except ended or unsolvable ones."""
     world = _without_images(under_test, under_test.make().split)
     dynamics = world.dynamics
     for move in _played(world, under_test.planner):
@@ -322,11 +324,11 @@ def _require_states_load(under_test: WorldUnderTest) -> None:
             loaded = dynamics.load(level)
         except LevelError as error:
             raise WorldContractError(
-                f"{move.where_after}: `load` refuses the state that `step` leads to: {error}"
+                f"{move.where_after}: `load` rejects the state that `step` leads to: {error}"
             ) from error
         dumped = dynamics.dump(loaded)
         require(dumped == level, f"{move.where_after}: the state's text loads as another level:\n{level}\n{dumped}\n")
-        if level != dynamics.dump(world.state):  # else the text names the level only, as that of a question does
+        if level != dynamics.dump(world.state):  # else the text names only the level, as for questions
             _require_equal_states(
                 loaded, state, f"{move.where_after}: the state's text loads as another state:\n{level}\n"
             )
@@ -337,7 +339,8 @@ def _require_equal_states(first: object, second: object, message: str) -> None:
         is_equal = bool(first == second)
     except (Exception, SystemExit) as error:
         raise WorldContractError(
-            f"states are compared with `==`, which raises {type(error).__name__} for {type(first).__name__}: {error}. "
+            f"states are compared with `==`, which raises {type(error).__name__} for {type(first).__name__}: "
+            f"{error}. "
             "Use tuples and frozen dataclasses of them in place of arrays"
         ) from error
     require(
@@ -346,10 +349,10 @@ def _require_equal_states(first: object, second: object, message: str) -> None:
 
 
 def splits_are_disjoint(under_test: WorldUnderTest) -> None:
-    """Each level drawn for train, val, or test belongs to that split and occurs in no other."""
+    """Each level generated for train, val, or test belongs to that split and occurs in no other."""
     keys: dict[str, set[bytes]] = {}
     if not under_test.make().dynamics.splits_differ:
-        raise NotApplicableError("the seed changes too little for each split to have levels of its own")
+        raise NotApplicableError("the seed has too little effect for each split to have its own levels")
     for split in SPLITS:
         world = _without_images(under_test, split)
         is_listed = world.dynamics.num_levels("test") is not None
@@ -361,13 +364,13 @@ def splits_are_disjoint(under_test: WorldUnderTest) -> None:
 
 
 def _drawn_keys(world: AnyWorld, *, is_listed: bool) -> set[bytes]:
-    """Returns the keys of levels drawn for the world's split; raises `WorldContractError` if another split owns any."""
+    """Returns the keys of the levels of the world's split; raises `WorldContractError` if any is in another."""
     dynamics, keys, strays, is_asked = world.dynamics, set[bytes](), list[str](), True
     for seed in split_seeds(world.split, NUM_SPLIT_LEVELS):
         try:
             world.reset(seed=seed)
         except GenerationError:
-            if is_listed:  # a dataset may have nothing for a split
+            if is_listed:  # a dataset may contain nothing for a split
                 break
             raise
         keys.add(dynamics.level_key(world.state))
@@ -378,14 +381,15 @@ def _drawn_keys(world: AnyWorld, *, is_listed: bool) -> set[bytes]:
     require(
         not strays,
         f"{len(strays)} of {NUM_SPLIT_LEVELS} levels that `generate` returned for split {world.split!r} belong to "
-        "another split. Have it try again until `split_of(self.level_key(state)) == split`, or override `level_split` "
+        "another split. Make it try again until `split_of(self.level_key(state)) == split`, or override "
+        "`level_split` "
         f"if your world splits levels by another rule. For example, {next(iter(strays), '')}",
     )
     return keys
 
 
 def _without_images(under_test: WorldUnderTest, split: str) -> AnyWorld:
-    """Returns a world that draws no images, where it has the mode `text`: many levels are drawn."""
+    """Returns a world that draws no images if it has the mode `text`, since many levels are drawn."""
     try:
         return under_test.make(split=split, obs_mode="text")
     except ConfigError:
@@ -393,9 +397,9 @@ def _without_images(under_test: WorldUnderTest, split: str) -> AnyWorld:
 
 
 def ground_truth_is_where_it_belongs(under_test: WorldUnderTest) -> None:
-    """The state in words is in the text of text modes, and no piece of it leaks into what image mode says.
+    """Text modes show the state in words, and no part of it leaks into the text of image mode.
 
-    In the mode `image+description` the text holds what there is of a true description.
+    In the mode `image+description`, the text contains the true description, if there is one.
     """
     world = under_test.make()
     seeds = list(split_seeds(world.split, NUM_ORACLE_SEEDS))
@@ -406,24 +410,25 @@ def ground_truth_is_where_it_belongs(under_test: WorldUnderTest) -> None:
         require(is_shown or "text" not in world.obs_mode, f"seed {seed}: the text does not show the state")
         if world.obs_mode == "image+description":
             is_described = world.true_description in observation["text"]
-            require(is_described, f"seed {seed}: the text does not hold the true description")
+            require(is_described, f"seed {seed}: the text does not contain the true description")
         texts.append(_untold(world, observation_words(observation)))
         states.append(info["state_text"])
     if world.obs_mode != "image":
         return
     for seed, text, state_text in zip(seeds, texts, states, strict=True):
-        # The instructions may show an example that happens to be true; a leak is what depends on the level
+        # The instructions may show an example that happens to be true; only text that depends on the level is
+        # a leak
         leaks = [p for p in _pieces(state_text) if p in text and not all(p in other for other in texts)]
-        require(not leaks, f"seed {seed}: the first text gives away {leaks}")
+        require(not leaks, f"seed {seed}: the first text reveals {leaks}")
     for where, shown_now, _, info in transitions(world, under_test.planner):
         if where != "reset":
             text = _untold(world, observation_words(shown_now))
             leaks = [piece for piece in _pieces(info["state_text"]) if piece in text]
-            require(not leaks, f"{where}: the text gives away {leaks}")
+            require(not leaks, f"{where}: the text reveals {leaks}")
 
 
 def true_description_is_visible(under_test: WorldUnderTest) -> None:
-    """`true_description` is the same wherever the image, the instruction, and the hint are."""
+    """`true_description` is the same whenever the image, the instruction, and the hint are the same."""
     world = under_test.make()
     if world.obs_mode == "text":
         raise NotApplicableError("the mode text has no image")
@@ -433,13 +438,13 @@ def true_description_is_visible(under_test: WorldUnderTest) -> None:
         _require_visible(world, world.reset(seed=seed)[0], described)
         instructions.add(world.task.instruction(world.state))
         if len(instructions) > 1:
-            break  # levels that ask for different things are not compared, and may be slow to draw
+            break  # levels with different instructions are not compared, and may be slow to draw
     for _, observation, _, _ in transitions(world, under_test.planner):
         _require_visible(world, observation, described)
 
 
 def _require_visible(world: AnyWorld, observation: Observation, described: dict[bytes, str]) -> None:
-    """Raises `WorldContractError` if an observation that was seen before is described in other words."""
+    """Raises `WorldContractError` if the same observation has different descriptions."""
     digest = hashlib.blake2b(digest_size=16)
     for part in (world.task.instruction(world.state), world.task.hint(world.state)):
         digest.update(f"{len(part)} {part}".encode("utf-8", "surrogatepass"))
@@ -449,20 +454,20 @@ def _require_visible(world: AnyWorld, observation: Observation, described: dict[
     before = described.setdefault(digest.digest(), now)
     require(
         before == now,
-        f"two states show the same image, but `true_description` says {before!r} of one and {now!r} of the other. "
+        f"two states show the same image, but `true_description` is {before!r} for one and {now!r} for the other. "
         "Describe only what the image shows",
     )
 
 
 def _untold(world: AnyWorld, text: str) -> str:
-    """Returns an observation's text without what the task tells on purpose."""
+    """Returns an observation's text without the instruction and the hint, which the task shows on purpose."""
     for part in filter(None, (world.task.instruction(world.state), world.task.hint(world.state))):
         text = text.replace(part, "")
     return text
 
 
 def _pieces(state_text: str) -> set[str]:
-    """Returns what would give a state away: the whole text, its lines, its sentences, its coordinates."""
+    """Returns texts that would reveal a state: its whole text, lines, sentences, and coordinates."""
     lines = state_text.split("\n")
     sentences = [sentence.strip(" .") for line in lines for sentence in line.split(". ")]
     coordinates = re.findall(r"\(\s*-?\d+(?:\s*,\s*-?\d+)+\s*\)", state_text)
@@ -470,7 +475,7 @@ def _pieces(state_text: str) -> set[str]:
 
 
 def misuse_is_explained(under_test: WorldUnderTest) -> None:
-    """Unknown arguments, options and levels, and steps outside an episode, raise this package's errors."""
+    """Unknown arguments, options, and levels, and steps outside an episode, raise this package's errors."""
     world = under_test.make()
     expect_error(EpisodeOverError, "a step before reset", lambda: world.step(""))
     expect_error(ConfigError, "an unknown reset option", lambda: world.reset(options={"levle": ""}))
@@ -506,4 +511,4 @@ CHECKS: tuple[Callable[[WorldUnderTest], None], ...] = (
     true_description_is_visible,
     misuse_is_explained,
 )
-"""Every clause of the contract, in the order they are run."""
+"""Every clause of the contract, in the order in which they are checked."""

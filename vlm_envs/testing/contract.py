@@ -1,4 +1,4 @@
-"""`check_world` runs every clause of the contract on one world."""
+"""`check_world` checks every clause of the contract on one world."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from vlm_envs.world import World
 
 @dataclass(frozen=True, kw_only=True)
 class CheckResult:
-    """One clause that was checked.
+    """Result of checking one clause.
 
     Attributes:
         name: Name of the check.
-        clause: What it makes sure of.
-        skipped: Why it was not run, or None.
-        failure: What the world breaks, or None when it passed or was skipped.
+        clause: The property that it checks.
+        skipped: Reason why it was not run, or None.
+        failure: Description of the violation, or None if the check passed or was skipped.
         error: The exception that the check raised, or None.
     """
 
@@ -37,19 +37,19 @@ class CheckResult:
 
 
 def check_world(env_id: str, *, skip: Collection[str] = (), **kwargs: Any) -> list[CheckResult]:
-    """Runs the whole contract on one world.
+    """Checks the whole contract on one world.
 
     Args:
-        env_id: A registered id; with a module in front, `my_module:My/World-v0`, that is imported.
-        skip: Names of checks to leave out, e.g. `"splits_are_disjoint"` for a world with one fixed level.
+        env_id: A registered id; in `my_module:My/World-v0`, the module is imported first.
+        skip: Names of checks to skip, e.g. `"splits_are_disjoint"` for a world with one fixed level.
         **kwargs: Arguments of the world.
 
     Returns:
         One result per check, in the order of `CHECKS`.
 
     Raises:
-        ConfigError: If the world cannot be made or `skip` names no check.
-        WorldContractError: If any check fails; it lists all that do.
+        ConfigError: If the world cannot be created or `skip` names an unknown check.
+        WorldContractError: If any check fails; its message lists all failures.
     """
     results = [*run_checks(WorldUnderTest(env_id=registered_name(env_id), kwargs=kwargs), skip=skip)]
     errors = [result.error for result in results if result.error is not None]
@@ -66,10 +66,10 @@ def check_world(env_id: str, *, skip: Collection[str] = (), **kwargs: Any) -> li
 
 
 def run_checks(under_test: WorldUnderTest, *, skip: Collection[str] = ()) -> Iterator[CheckResult]:
-    """Yields the result of each check, failed ones included, as soon as it is known.
+    """Yields the result of each check, including failed ones, as soon as it is known.
 
     Raises:
-        ConfigError: If the world cannot be made or `skip` names no check.
+        ConfigError: If the world cannot be created or `skip` names an unknown check.
     """
     for name in skip:
         require_choice("skip", name, [check.__name__ for check in CHECKS])
@@ -101,11 +101,11 @@ def located_interrupts(what: str) -> Iterator[None]:
 
 
 def _location(interrupt: KeyboardInterrupt) -> str:
-    """Returns the split, the seed, and the line of the user's code that ran, as far as the traceback shows them."""
+    """Returns the split, the seed, and the running line of the user's code, as far as the traceback shows them."""
     frames = [frame for frame, _ in traceback.walk_tb(interrupt.__traceback__)]
     worlds = [value for frame in frames for value in [*frame.f_locals.values()] if isinstance(value, World)]
     reached = vars(worlds[-1]) if worlds else {}
-    # Gymnasium's property `np_random_seed` would draw a seed where there is none
+    # Gymnasium's property `np_random_seed` would draw a seed if there is none
     seed = reached.get("_np_random_seed")
     parts = [f"split {reached['split']!r}"] if "split" in reached else []
     parts += [f"seed {seed}"] if seed is not None else []

@@ -1,4 +1,4 @@
-"""The world under test: its planner, how a check reports a failure, episodes, and hostile responses."""
+"""The world under test: its planner, episodes, hostile responses, and how a check reports a failure."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ _AT_LIMIT: Any = object()
 
 
 class Planner:
-    """Plans of a world's states; the world's own planner is called once per state."""
+    """Plans of a world's states, cached so that the world's own planner is called once per state."""
 
     def __init__(self) -> None:
         self._answers: dict[tuple[str, Hashable], Any] = {}
 
     def plan(self, world: World[Any, Any]) -> tuple[Any, ...] | None:
-        """Returns an optimal plan for the current state; None without a planner, or where it stops at its limit."""
+        """Returns an optimal plan for the current state; None without a planner, or if it stops at its limit."""
         plan: tuple[Any, ...] | None = self._asked("plan", world.dynamics, world.state)
         return None if plan is _AT_LIMIT else plan
 
     def cost_to_go(self, dynamics: Dynamics[Any, Any], state: Any) -> float | None:
-        """Returns how many actions an optimal plan has: 0 where the task is solved, infinity where there is no plan.
+        """Returns the number of actions in an optimal plan: 0 if the task is solved, infinity if there is no plan.
 
-        None where the planner stops at its limit.
+        None if the planner stops at its limit.
         """
         if dynamics.is_success(state):
             return 0
@@ -55,7 +55,7 @@ class Planner:
         return math.inf if answer is None else len(answer) if is_length else answer
 
     def _asked(self, method: str, dynamics: Dynamics[Any, Any], state: Any) -> Any:
-        """Returns what a method of the dynamics returns for a state; it is called once."""
+        """Returns the result of a method of the dynamics for a state, calling it only once per state."""
         key = method, _key(dynamics, state)
         if key not in self._answers:
             try:
@@ -66,12 +66,12 @@ class Planner:
 
 
 def has_planner(world: World[Any, Any]) -> bool:
-    """Returns whether a world's dynamics have a planner of their own."""
+    """Returns whether a world's dynamics have their own planner."""
     return type(world.dynamics).plan is not Dynamics.plan
 
 
 def _key(dynamics: Dynamics[Any, Any], state: Any) -> Hashable:
-    """Returns the state itself if it can be hashed, else its level text."""
+    """Returns the state itself if it is hashable, else its level text."""
     try:
         hash(state)
     except TypeError:
@@ -82,7 +82,7 @@ def _key(dynamics: Dynamics[Any, Any], state: Any) -> Hashable:
 AnyWorld = World[Any, Any]
 
 TOLERANCE = 1e-9
-"""Rewards that differ by less are equal."""
+"""Rewards that differ by less than this are equal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +91,8 @@ class WorldUnderTest:
 
     Attributes:
         env_id: Its registered id.
-        kwargs: Arguments it is made with.
-        planner: Its plans; all checks share them.
+        kwargs: Arguments that it is created with.
+        planner: Its plans, shared by all checks.
     """
 
     env_id: str
@@ -104,13 +104,13 @@ class WorldUnderTest:
         try:
             world = make(self.env_id, disable_env_checker=True, **{**self.kwargs, **overrides}).unwrapped
         except SystemExit as error:
-            raise WorldContractError(f"the world cannot be made: {described(error)}") from error
+            raise WorldContractError(f"the world cannot be created: {described(error)}") from error
         require(isinstance(world, World), not_a_world(self.env_id))
         return cast(AnyWorld, world)
 
 
 class NotApplicableError(Exception):
-    """Raised by a check for a world the clause says nothing about; recorded as skipped."""
+    """Raised by a check whose clause does not apply to a world; recorded as skipped."""
 
 
 def require(condition: bool, message: str) -> None:
@@ -120,7 +120,7 @@ def require(condition: bool, message: str) -> None:
 
 
 def described(error: Exception | SystemExit) -> str:
-    """Returns what a check found, or where the world's own code failed."""
+    """Returns the violation that a check found, or the place where the world's own code failed."""
     if isinstance(error, WorldContractError):
         return str(error)
     return fault_in_world(error) or f"{type(error).__name__}: {error}"
@@ -147,20 +147,20 @@ BAD_RESPONSES: dict[str, str] = {
     "nul": "\x00<answer>\x00</answer>",
     "nested": "<think><answer><think></answer></think>",
 }
-"""What a model may say although no world understands it."""
+"""Responses that a model may give but no world can read."""
 
 
 MAX_SHOWN_CHARS = 120
-"""Longer levels and actions are cut in messages."""
+"""Levels and actions longer than this are truncated in messages."""
 
 
 def actions_per_turn(world: AnyWorld) -> int:
-    """Returns how many actions a response can hold."""
+    """Returns the number of actions that a response can contain."""
     return world.max_actions_per_turn if world.task.grammar.separator else 1
 
 
 def oracle_responses(world: AnyWorld, plan: Sequence[Any]) -> Iterator[str]:
-    """Yields the responses that carry out a plan, a turn's worth of actions each."""
+    """Yields the responses that carry out a plan, each with one turn's actions."""
     size = actions_per_turn(world)
     for start in range(0, len(plan), size):
         yield world.write_response(plan[start : start + size])
@@ -170,12 +170,12 @@ class Move(NamedTuple):
     """One action, carried out by the dynamics alone.
 
     Attributes:
-        where: The level and the actions before, for messages.
-        where_after: The level and the actions, this one included.
+        where: The level and the previous actions, for messages.
+        where_after: The level and the actions including this one.
         before: State before the action.
         action: The action, as the task writes it.
-        after: State after it.
-        is_planned: Whether it is the next action of the plan that was made at the level's start.
+        after: State after the action.
+        is_planned: Whether it is the next action of the plan computed at the level's start.
     """
 
     where: str
@@ -187,7 +187,7 @@ class Move(NamedTuple):
 
 
 def moves(world: AnyWorld, seed: int, plan: Sequence[Any], num_random: int) -> Iterator[Move]:
-    """Yields the moves of a level's plan, a random action from each state on its way, and the moves of a random walk.
+    """Yields the moves of a level's plan, a random action from each state along it, and the moves of a random walk.
 
     Args:
         world: A world that was reset to the level.
@@ -226,7 +226,7 @@ def _shown(text: str) -> str:
 
 
 def episode_digest(world: AnyWorld, seed: int, planner: Planner) -> str:
-    """Returns the hexadecimal BLAKE2b of all bytes a random episode shows; the seed also draws what is said in it."""
+    """Returns the hexadecimal BLAKE2b of all bytes that a random episode shows; the seed also draws its responses."""
     observation, info = world.reset(seed=seed)
     digest = hashlib.blake2b(digest_size=16)
     _absorb(digest, observation)
@@ -236,7 +236,7 @@ def episode_digest(world: AnyWorld, seed: int, planner: Planner) -> str:
 
 
 def _play(world: AnyWorld, seed: int, digest: hashlib.blake2b, planner: Planner) -> None:
-    """Plays an episode to its end with shuffled pieces of the oracle's plan, or at random, and some nonsense."""
+    """Plays an episode to its end with shuffled parts of the oracle's plan, or random actions, and some nonsense."""
     rng = np.random.default_rng(seed)
     over = False
     while not over:
@@ -253,7 +253,7 @@ def _play(world: AnyWorld, seed: int, digest: hashlib.blake2b, planner: Planner)
 
 
 def _absorb(digest: hashlib.blake2b, part: Any) -> None:
-    """Adds a value to a digest; mappings and sequences part by part, so that arrays count byte by byte."""
+    """Adds a value to a digest; mappings and sequences part by part, so that arrays are hashed byte by byte."""
     if isinstance(part, np.ndarray):
         digest.update(f"{part.dtype}{part.shape}".encode() + part.tobytes())
     elif isinstance(part, dict):
@@ -283,9 +283,9 @@ def first_seed(world: AnyWorld) -> int:
 
 
 def transitions(world: AnyWorld, planner: Planner) -> Iterator[tuple[str, Observation, float, dict[str, Any]]]:
-    """Yields (where, observation, reward, info) of an oracle's episode, then of one with a bad first turn.
+    """Yields (where, observation, reward, info) of an oracle's episode, then of one with an invalid first response.
 
-    Where there is no plan, actions are random.
+    Without a plan, actions are random.
     """
     for opening in ((), (BAD_RESPONSES["prose"],)):
         observation, info = world.reset(seed=first_seed(world))
@@ -298,7 +298,7 @@ def transitions(world: AnyWorld, planner: Planner) -> Iterator[tuple[str, Observ
 
 
 def _rest_by_oracle(world: AnyWorld, planner: Planner) -> Iterator[str]:
-    """Yields the oracle's responses, planned when the first is asked for; random ones without a plan."""
+    """Yields the oracle's responses, planned when the first is requested; random ones without a plan."""
     plan = planner.plan(world)
     if plan is None:
         rng = np.random.default_rng(0)
@@ -312,7 +312,7 @@ _TIMEOUT_S = 120
 
 
 def digest_elsewhere(under_test: WorldUnderTest, entry_point: str) -> str:
-    """Returns the episode's digest in a new process, of another `PYTHONHASHSEED`.
+    """Returns the episode's digest in a new process with another `PYTHONHASHSEED`.
 
     Raises:
         WorldContractError: If the episode cannot be played there.
@@ -335,7 +335,7 @@ def _registered_kwargs(under_test: WorldUnderTest) -> dict[str, Any]:
 
 
 def print_digest() -> None:
-    """Prints the digest of the episode asked for on standard input; runs in the other process."""
+    """Prints the digest of the episode requested on standard input; runs in the other process."""
     request: tuple[str, str, dict[str, Any]] = pickle.load(sys.stdin.buffer)
     env_id, entry_point, kwargs = request
     importlib.import_module(entry_point.partition(":")[0])
@@ -346,7 +346,7 @@ def print_digest() -> None:
 
 
 HOSTILE_NUMBERS = ("abc", "-1", "99999999999", "1e400", "0.5", "²", "9" * 5_000, "")
-"""Texts in place of a number. Python's `int` takes no more than 4,300 digits, and "²" is a digit for `str.isdigit`."""
+"""Texts in place of a number. Python's `int` accepts at most 4,300 digits, and "²" is a digit for `str.isdigit`."""
 
 HOSTILE_BODIES = (
     *HOSTILE_NUMBERS,
@@ -356,21 +356,23 @@ HOSTILE_BODIES = (
 """Texts in place of an action."""
 
 _LONG = ("x", "9", "[", '{"a":', " ,")
-"""Pieces that are repeated to the longest response that is read."""
+"""Parts that are repeated up to the maximum length of a response."""
 
 _REMARK = "\nThat is all."
 _MAX_SHOWN_CHARS = 60
 
 
 def hostile_answers_are_data(under_test: WorldUnderTest) -> None:
-    """No text in place of an action raises, in either reading; what is not an action is explained and moves nothing."""
+    """No text in place of an action raises, in either reading; invalid actions are explained and have no effect."""
     for reading in READINGS:
         world = under_test.make(reading=reading)
         has_later = world.response_format.later is not None and world.max_turns > 1
         for num_turns_before in range(2 if has_later else 1):
             info = _info_at(world, num_turns_before)
             for shown, response in [*hostile_responses(world)]:
-                said = response if reading == "strict" else response + _REMARK  # which only lenient reading ignores
+                said = (
+                    response if reading == "strict" else response + _REMARK
+                )  # a remark that only lenient reading ignores
                 info, is_over = _answered(world, said, f"the response {shown}", info)
                 if is_over or has_later:
                     info = _info_at(world, num_turns_before)
@@ -378,7 +380,7 @@ def hostile_answers_are_data(under_test: WorldUnderTest) -> None:
 
 
 def _info_at(world: AnyWorld, num_turns_before: int) -> dict[str, Any]:
-    """Resets the world, lets turns pass, and returns the last `info`."""
+    """Resets the world, passes some turns with empty responses, and returns the last `info`."""
     _, info = world.reset(seed=first_seed(world))
     for _ in range(num_turns_before):
         *_, info = world.step("")
@@ -386,7 +388,7 @@ def _info_at(world: AnyWorld, num_turns_before: int) -> dict[str, Any]:
 
 
 def _answered(world: AnyWorld, response: str, where: str, before: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Returns `info` after a response that must be data, and whether the episode is over."""
+    """Returns `info` after a response that must not raise an exception, and whether the episode is over."""
     try:
         observation, reward, terminated, truncated, info = world.step(response)
     except (Exception, SystemExit) as error:
@@ -404,10 +406,10 @@ def _answered(world: AnyWorld, response: str, where: str, before: dict[str, Any]
 def require_explained(
     world: AnyWorld, where: str, before: dict[str, Any], observation: Observation, reward: float, info: dict[str, Any]
 ) -> None:
-    """Raises `WorldContractError` unless a bad response was explained, not paid for its format, and moved nothing."""
+    """Raises `WorldContractError` unless a bad response was explained, earned no format reward, and had no effect."""
     error, noop = info["parse_error"], sum(world.task.noop_terms().values())
     require(not info["format_correct"], f"{where}: counts as correct format")
-    require("format" not in info["reward_terms"], f"{where}: is paid the format reward")
+    require("format" not in info["reward_terms"], f"{where}: earns the format reward")
     require(bool(error), f"{where}: info['parse_error'] does not explain it")
     require(error in observation["text"], f"{where}: the next observation does not explain it")
     if info["actions_read"]:
@@ -417,10 +419,10 @@ def require_explained(
 
 
 def hostile_responses(world: AnyWorld) -> Iterator[tuple[str, str]]:
-    """Yields responses in the format that the world expects now, and how messages show each.
+    """Yields responses in the format that the world expects now, and their descriptions for messages.
 
-    Each holds one hostile text, in one of the sections that can hold actions: a text from above, or a random action
-    with its numbers replaced.
+    Each contains one hostile text, in one of the sections that can contain actions: a text from above, or a
+    random action with its numbers replaced.
     """
     turn_format = world.turn_format
     thoughts = {name: "" for name in turn_format.sections if name not in turn_format.endings}
@@ -450,7 +452,7 @@ def require_level_errors(world: AnyWorld) -> None:
 
 
 def _with_other_numbers(text: str) -> Iterator[str]:
-    """Yields a text with each number replaced; nothing if it holds none."""
+    """Yields a text with each number replaced; empty if it contains none."""
     number = re.compile(r"-?\d+(?:\.\d+)?")
     if number.search(text):
         yield from (number.sub(other, text) for other in HOSTILE_NUMBERS)

@@ -1,1 +1,1 @@
-"""Many worlds at once: the vector environment, its workers and the pools they run in."""
+"""Vector environments: many worlds at once, their workers, and pools of workers."""

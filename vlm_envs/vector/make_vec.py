@@ -1,6 +1,7 @@
-"""Vectors of registered worlds, whoever registered them.
+"""Vector environments of registered worlds, including those that users register.
 
-`"vlm_envs.vector.make_vec:VLM/Sokoban-v0"` is the vector entry point of `VLM/Sokoban-v0`, and so on for every id.
+`"vlm_envs.vector.make_vec:VLM/Sokoban-v0"` is the vector entry point of `VLM/Sokoban-v0`; the same holds for
+every id.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ _VECTOR_ARGUMENTS = ("workers", "num_workers", "step_timeout_s", "start_method")
 
 
 def world_vector(env_id: str, num_envs: int = 1, **kwargs: Any) -> VectorWorld:
-    """Makes a `VectorWorld` of equal worlds.
+    """Creates a `VectorWorld` of equal worlds.
 
     Args:
         env_id: A registered id, with or without a module in front.
-        num_envs: How many worlds.
-        **kwargs: `workers`, `num_workers`, `step_timeout_s` and `start_method` go to `VectorWorld`, all others to each
-            world.
+        num_envs: Number of worlds.
+        **kwargs: `workers`, `num_workers`, `step_timeout_s`, and `start_method` are passed to `VectorWorld`,
+            all others to each world.
 
     Returns:
         The vector environment.
 
     Raises:
-        ConfigError: If there is no such world, or an argument is not usable.
+        ConfigError: If the world does not exist, or an argument is not valid.
     """
     require_positive("num_envs", num_envs)
     if not _has_own_mode(env_id):
@@ -53,28 +54,29 @@ def world_vector(env_id: str, num_envs: int = 1, **kwargs: Any) -> VectorWorld:
 
 
 def _make(spec: EnvSpec, **kwargs: Any) -> gym.Env[Any, Any]:
-    """Makes a world where it is to live; a worker process may know nothing of the registration of a user's own."""
+    """Creates a world in its worker. A worker process may lack the registration of a user's own world."""
     gym.registry.setdefault(spec.id, spec)
-    # What Gymnasium's checker would look for at run time is proved by vlm_envs.testing
+    # vlm_envs.testing already verifies what Gymnasium's checker would check at run time
     return make(spec.id, disable_env_checker=True, **kwargs)
 
 
 def registered_vector(env_id: str, num_envs: int = 1, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
-    """Makes what `gymnasium.make_vec` returns.
+    """Creates the vector environment that `gymnasium.make_vec` returns.
 
     Args:
         env_id: A registered id.
-        num_envs: How many worlds.
-        **kwargs: As in `world_vector`. Unless the world has an `action_mode` itself, `action_mode="discrete"` gives
-            worlds moved by numbers, `num_levels` of whose levels are drawn beforehand (None for a fresh one each
-            episode), and all others are arguments of the world. Grid worlds are many times faster then:
-            `vlm_envs.worlds.grids.grid_vector`. Others are a `gymnasium.vector.SyncVectorEnv`.
+        num_envs: Number of worlds.
+        **kwargs: See `world_vector`. Unless the world has its own `action_mode`, `action_mode="discrete"`
+            creates worlds with integer actions; `num_levels` is then the number of levels drawn in advance
+            (None for a new one each episode), and all others are arguments of the world. In this mode grid
+            worlds are many times faster: see `vlm_envs.worlds.grids.grid_vector`. Other worlds use a
+            `gymnasium.vector.SyncVectorEnv`.
 
     Returns:
         The vector environment.
 
     Raises:
-        ConfigError: If an argument is not usable, or the world has no named actions.
+        ConfigError: If an argument is not valid, or the world has no named actions.
     """
     if _has_own_mode(env_id):
         return world_vector(env_id, num_envs, **kwargs)
@@ -102,14 +104,15 @@ def _discrete_vector(env_id: str, num_envs: int, **kwargs: Any) -> VectorEnv[Any
     if not isinstance(worlds.single_action_space, spaces.Discrete):
         worlds.close()
         raise ConfigError(
-            f"{env_id} ignores action_mode='discrete': its actions are {worlds.single_action_space}. Pass action_mode "
-            "on to the world's class, or leave it out."
+            f"{env_id} ignores action_mode='discrete': its actions are {worlds.single_action_space}. Pass "
+            "action_mode "
+            "on to the world's class, or omit it."
         )
     return worlds
 
 
 def __getattr__(env_id: str) -> functools.partial[VectorEnv[Any, Any, Any]]:
-    """Returns what makes vectors of a world: Gymnasium looks an entry point up as an attribute of its module."""
+    """Returns the function that creates vectors of a world: Gymnasium gets entry points as module attributes."""
     if env_id not in gym.registry:
         raise AttributeError(f"module {__name__!r} has no attribute {env_id!r}")
     return functools.partial(registered_vector, env_id)

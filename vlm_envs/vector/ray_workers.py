@@ -1,4 +1,4 @@
-"""Workers on a Ray cluster: the cluster that this process is pointed to, or a local one."""
+"""Workers on a Ray cluster: an existing one that this process is configured for, or a local one."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ from vlm_envs.vector.workers import START_TIMEOUT_S, STOP_TIMEOUT_S, EnvFn, Pipe
 
 _DEFAULTS = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    # The pool says in a line of its own which worker died; Ray says so in thirty
+    # The pool reports in one line which worker died; Ray would print thirty
     "RAY_DEDUP_LOGS_SKIP_REGEX": "A worker died or was killed|Raylet is terminated",
 }
-"""Environment variables that Ray reads, where the user has not set them."""
+"""Environment variables for Ray, set unless the user has set them."""
 
 _REACH_TIMEOUT_S = 10.0
 _HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
-"""What a client of gRPC says first, with settings that are empty (RFC 9113, section 3.4)."""
+"""First bytes that a gRPC client sends, with empty settings (RFC 9113, section 3.4)."""
 _HTTP2_FRAME_HEADER, _HTTP2_FRAME_TYPE, _HTTP2_SETTINGS = 9, 3, 4
-"""A server's first frame is its settings (RFC 9113, sections 3.4 and 4.1)."""
+"""A server's first frame contains its settings (RFC 9113, sections 3.4 and 4.1)."""
 _REMEDY = (
-    "Start one with `ray start --head`; one that asks for a token wants RAY_AUTH_MODE=token here, too. Without "
-    "RAY_ADDRESS a local one is started."
+    "Start one with `ray start --head`; if it requires a token, set RAY_AUTH_MODE=token here, too. Without "
+    "RAY_ADDRESS, a local cluster is started."
 )
 
 
 def connected_ray() -> Any:
     """Returns Ray, connected to a cluster.
 
-    A program that has called `ray.init` keeps its cluster. Otherwise Ray looks for one as it always does: at
-    `RAY_ADDRESS`, then for one that `ray start` has started on this machine; where there is none, or none answers any
-    more, a local one is started that ends with this process.
+    A program that has called `ray.init` keeps its cluster. Otherwise Ray looks for one in its usual order: at
+    `RAY_ADDRESS`, then for one that `ray start` has started on this machine. If there is none, or it no
+    longer answers, a local one is started, which ends with this process.
 
     Raises:
         EngineUnavailableError: If Ray is not installed, or no cluster can be reached or started.
@@ -66,7 +66,7 @@ def connected_ray() -> Any:
         with _sigterm_kept():
             try:
                 ray.init(address=None if address or _is_started_here() else "local", **quiet)
-            except Exception as error:  # whatever Ray finds wrong with addresses, tokens, versions and this machine
+            except Exception as error:  # any problem with addresses, tokens, versions, or this machine
                 raise EngineUnavailableError(f"{_where(address)}: {str(error).strip()}. {_REMEDY}") from error
     return ray
 
@@ -76,17 +76,17 @@ def _where(address: str) -> str:
 
 
 def _require_reachable(address: str) -> None:
-    """Refuses an address that nobody answers at, for which Ray itself would wait for minutes.
+    """Rejects an address that does not answer, for which Ray itself would wait for minutes.
 
     Raises:
-        EngineUnavailableError: If it is one.
+        EngineUnavailableError: If the address does not answer.
     """
     if address.startswith("ray://"):
         raise EngineUnavailableError(
-            f"RAY_ADDRESS={address} is for Ray's client; worlds are talked to from a machine of the cluster. Start "
-            "this there, with RAY_ADDRESS=HOST:6379 or by `ray job submit`."
+            f"RAY_ADDRESS={address} is for Ray's client, but worlds must be used from a machine of the cluster. Run "
+            "this program there, with RAY_ADDRESS=HOST:6379 or by `ray job submit`."
         )
-    if address.rpartition(":")[2].isdigit():  # "auto" and "local" are names that Ray knows
+    if address.rpartition(":")[2].isdigit():  # "auto" and "local" are names that Ray interprets
         try:
             _reach(address)
         except (OSError, OverflowError) as error:
@@ -96,7 +96,7 @@ def _require_reachable(address: str) -> None:
 def _is_started_here() -> bool:
     """Returns whether `ray start` has started a cluster on this machine that still answers.
 
-    One that was killed leaves its address behind, for which Ray itself would wait without an end.
+    A cluster that was killed leaves its address behind, and Ray itself would wait for it indefinitely.
     """
     noted_in = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
     try:
@@ -107,10 +107,10 @@ def _is_started_here() -> bool:
 
 
 def _reach(address: str) -> None:
-    """Speaks to who listens at an address as far as to know that it is a server such as Ray's, which gRPC is spoken to.
+    """Checks that the server at an address speaks gRPC, as Ray does.
 
     Raises:
-        OSError: If nobody listens, or says nothing in time, or something else.
+        OSError: If there is no server, or it does not answer in time or as gRPC requires.
     """
     host, _, port = address.rpartition(":")
     with socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_TIMEOUT_S) as there:
@@ -120,12 +120,12 @@ def _reach(address: str) -> None:
         with there.makefile("rb") as replies:
             said = replies.read(_HTTP2_FRAME_HEADER)
     if len(said) < _HTTP2_FRAME_HEADER or said[_HTTP2_FRAME_TYPE] != _HTTP2_SETTINGS:
-        raise OSError(f"what listens at {address} is no Ray cluster")
+        raise OSError(f"the server at {address} is not a Ray cluster")
 
 
 @contextmanager
 def _sigterm_kept() -> Iterator[None]:
-    """Puts back the process's own handler of SIGTERM, which Ray replaces."""
+    """Restores the process's own SIGTERM handler, which Ray replaces."""
     handler = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -135,8 +135,9 @@ def _sigterm_kept() -> Iterator[None]:
 
 
 def spread_over_machines(paths: str) -> dict[str, Any]:
-    """Returns the options of actors that Ray spreads over the machines, and that find modules at these paths, too."""
-    # By default an actor takes a machine that has CPUs, and uses none of them up: any number of pools find a place
+    """Returns the options of actors that Ray spreads over the machines, with these paths added to their import path."""
+    # By default an actor is placed on a machine with CPUs but reserves none, so any number of pools can be
+    # placed
     return {
         "scheduling_strategy": "SPREAD",
         "runtime_env": {"env_vars": {"PYTHONPATH": f"{paths}{os.pathsep}${{PYTHONPATH}}"}},
@@ -144,28 +145,28 @@ def spread_over_machines(paths: str) -> dict[str, Any]:
 
 
 def last_line(error: Exception) -> str:
-    """Returns what a message of Ray, which may hold a worker's traceback, comes down to."""
+    """Returns the last line of one of Ray's messages, which may contain a worker's traceback."""
     return str(error).strip().rpartition("\n")[2]
 
 
 def import_paths() -> str:
-    """Returns where this process finds modules that are not installed, as a `PYTHONPATH` for workers."""
+    """Returns the paths where this process finds modules that are not installed, as a `PYTHONPATH` for workers."""
     installed = (*site.getsitepackages(), site.getusersitepackages(), sysconfig.get_path("stdlib"))
     paths = [os.path.abspath(path) for path in sys.path if os.path.isdir(path or ".")]
     return os.pathsep.join(path for path in dict.fromkeys(paths) if not path.startswith(installed))
 
 
 class WorldActor:
-    """Holds environments on whichever machine Ray chooses, and serves them over a socket as a process does over a pipe.
+    """Holds environments on a machine that Ray chooses, and serves them over a socket as a process does over a pipe.
 
-    A call of an actor's method takes Ray close to a millisecond, many times what a process's pipe takes; and one call
-    for all environments of a worker could not tell which of them hangs. So Ray finds the place, starts, watches and
-    ends, and what worlds say goes straight from machine to machine. Ray keeps Ctrl-C from its processes: it is left to
-    the owner, which then closes the socket.
+    Calling an actor's method takes almost a millisecond in Ray, many times longer than a message through a
+    process's pipe, and one call for all environments of a worker could not identify the one that hangs. So
+    Ray places, starts, monitors, and ends the actor, while calls and replies go directly between the
+    machines. Ray shields its processes from Ctrl-C: the owner handles it and then closes the socket.
     """
 
     def listen(self, key: bytes) -> Any:
-        """Returns the address at which the owner, who has the key, is awaited."""
+        """Returns the address at which this actor waits for the owner, who has the key."""
         import ray
 
         self._listener = Listener((ray.util.get_node_ip_address(), 0), authkey=key)
@@ -182,7 +183,7 @@ class WorldActor:
 
 
 def _send_at_once(pipe: Connection) -> None:
-    """Has small messages sent without waiting for the other side to acknowledge the last one."""
+    """Makes the socket send small messages without waiting for earlier ones to be acknowledged."""
     with socket.fromfd(pipe.fileno(), socket.AF_INET, socket.SOCK_STREAM) as same:
         same.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -204,10 +205,10 @@ class RayWorker(PipedWorker):
     _host: str = ""
 
     def start(self) -> None:
-        """Asks Ray for the actor, on the machine that has the fewest so far, without waiting for it.
+        """Asks Ray for the actor, on the machine with the fewest so far, without waiting for it.
 
         Raises:
-            EngineUnavailableError: If there is no cluster any more.
+            EngineUnavailableError: If there is no longer a cluster.
         """
         self._hang_up()
         self._ray = connected_ray()
@@ -221,10 +222,10 @@ class RayWorker(PipedWorker):
         ray, actor, served, was_connected = self._ray, self._actor, self._served, self.pipe is not None
         self._actor = self._address = self._served = None
         self._hang_up()
-        # Whoever has left the cluster has ended its actors; Ray would start another one to be asked
+        # Leaving the cluster has already ended its actors; a call would make Ray start another one
         if actor is None or not ray.is_initialized():
             return
-        with suppress(Exception):  # an actor of a cluster that was left before
+        with suppress(Exception):  # an actor of a cluster that this process has left
             if was_connected and not kill:
                 ray.wait([served], timeout=STOP_TIMEOUT_S)
             ray.kill(actor)
@@ -233,7 +234,7 @@ class RayWorker(PipedWorker):
         """Returns the pipe once the actor listens.
 
         Raises:
-            WorkerError: If Ray gives it no place, or it cannot be made there.
+            WorkerError: If Ray cannot place the actor, or cannot create it there.
         """
         if self.pipe is not None:
             return self.pipe
@@ -243,7 +244,7 @@ class RayWorker(PipedWorker):
             self._host, port = self._ray.get(self._address, timeout=START_TIMEOUT_S)
         except self._ray.exceptions.GetTimeoutError as error:
             raise WorkerError(
-                f"{self} was given no place within {START_TIMEOUT_S} s. `ray status` tells whether the cluster has a "
+                f"{self} was not placed within {START_TIMEOUT_S} s. `ray status` shows whether the cluster has a "
                 "free CPU."
             ) from error
         except self._ray.exceptions.RayError as error:
@@ -253,50 +254,50 @@ class RayWorker(PipedWorker):
         return pipe
 
     def _reached(self, address: tuple[str, int]) -> Connection:
-        """Returns a connection to where the actor listens; `Client` alone would wait for ever for one that hangs.
+        """Returns a connection to the actor's address, within a time limit; `Client` alone could wait forever.
 
         Raises:
-            WorkerError: If it does not say who it is in time.
-            OSError: If nobody listens there.
+            WorkerError: If the actor does not authenticate itself in time.
+            OSError: If there is no listener.
         """
         answers: SimpleQueue[Connection | Exception] = SimpleQueue()
 
         def connect() -> None:
             try:
                 answers.put(Client(address, authkey=self._key))
-            except Exception as error:  # whatever it is, it is for the thread that waits
+            except Exception as error:  # any error belongs to the waiting thread
                 answers.put(error)
 
         Thread(target=connect, name="ray worker", daemon=True).start()
         try:
             answer = answers.get(timeout=START_TIMEOUT_S)
         except Empty:
-            raise WorkerError(f"{self} took no connection within {START_TIMEOUT_S} s.") from None
+            raise WorkerError(f"{self} accepted no connection within {START_TIMEOUT_S} s.") from None
         if isinstance(answer, Exception):
             raise answer
         return answer
 
     def __str__(self) -> str:
-        """Names the worker by what it serves, and where."""
+        """Names the worker by its environments and its host."""
         return f"The ray worker of {named_environments(self.env_fns)}" + (self._host and f" at {self._host}")
 
 
 def ray_pool(env_fns: Mapping[int, EnvFn], *, num_workers: int | None, timeout_s: float) -> PipedPool:
-    """Returns environments spread over actors, which survives the loss of any of them and of their machines.
+    """Returns environments spread over actors; the pool survives the loss of any actor or machine.
 
-    Actors are served by the loop that serves processes. Functions and arguments are pickled by Ray's cloudpickle, so
-    lambdas and what a script itself defines may be sent, too.
+    Actors are served by the same loop as processes. Functions and arguments are pickled with Ray's
+    cloudpickle, so lambdas and definitions in a script can be sent, too.
 
     Args:
-        env_fns: What makes each environment, by its index in the batch.
-        num_workers: Actors; None for one per CPU of the cluster.
-        timeout_s: Longest time one call on one environment may take, in seconds.
+        env_fns: Functions that create the environments, by index in the batch.
+        num_workers: Number of actors; None for one per CPU of the cluster.
+        timeout_s: Maximum time of a call on one environment, in seconds.
 
     Raises:
         ConfigError: If an environment function cannot be sent to an actor.
         EngineUnavailableError: If Ray is not installed, or no cluster can be reached or started.
         WorkerError: If an actor cannot start.
-        Exception: What making an environment raised.
+        Exception: Any exception raised in creating an environment.
     """
     ray = connected_ray()
     dumps, paths = ray.cloudpickle.dumps, import_paths()

@@ -17,7 +17,7 @@ Observations = tuple[Observation, ...]
 Flags = npt.NDArray[np.bool_]
 
 CALLER_MISTAKES = (ConfigError, EpisodeOverError, LevelError)
-"""Exceptions of a world that are raised, as no episode has to end for them."""
+"""Exceptions of a world that are raised to the caller, since they do not end an episode."""
 
 _NOTHING_DONE: Mapping[str, Any] = {
     "actions": (),
@@ -32,7 +32,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Step(NamedTuple):
-    """What a step of one world came to, as `gymnasium.Env.step` returns it."""
+    """The result of a step of one world, as `gymnasium.Env.step` returns it."""
 
     observation: Observation
     reward: float
@@ -42,10 +42,10 @@ class Step(NamedTuple):
 
 
 class Episodes:
-    """The running episodes of N worlds; none was started yet.
+    """The running episodes of N worlds; initially none has started.
 
     Args:
-        num_envs: How many worlds.
+        num_envs: Number of worlds.
 
     Attributes:
         terminated: bool[N].
@@ -59,17 +59,17 @@ class Episodes:
         self._infos: list[dict[str, Any]] = [{} for _ in range(num_envs)]
 
     def start(self, i: int, reply: CallResult) -> None:
-        """Takes over what a world's `reset` returned."""
+        """Stores the result of a world's `reset`."""
         self._observations[i], self._infos[i] = reply.value
         self.terminated[i] = self.truncated[i] = False
 
     def go_on(self, i: int, reply: CallResult) -> float:
-        """Takes over what a world's `step` returned, and returns the reward."""
+        """Stores the result of a world's `step`, and returns the reward."""
         self._observations[i], reward, self.terminated[i], self.truncated[i], self._infos[i] = reply.value
         return float(reward)
 
     def wait(self, i: int) -> None:
-        """Leaves a world alone: it repeats its last observation, and has earned nothing."""
+        """Records that a world was not stepped: it repeats its last observation and earns nothing."""
         self._infos[i] = {**self._infos[i], "reward_terms": {}}
 
     def end(self, i: int, reply: CallResult) -> None:
@@ -83,7 +83,7 @@ class Episodes:
         self._infos[i] = {**self._infos[i], **done, "success": False, "worker_error": reason}
 
     def leave_out(self, i: int, reply: CallResult) -> None:
-        """Marks a world that could not be reset as over; what is the caller's mistake is raised."""
+        """Marks a world that could not be reset as over; raises errors caused by the caller."""
         if isinstance(reply.error, CALLER_MISTAKES):
             reply.unwrap()
         if self._observations[i] is None:
@@ -93,7 +93,7 @@ class Episodes:
         self._infos[i] = {**self._infos[i], **nothing, "worker_error": _reason(reply)}
 
     def require_started(self, which: Flags) -> None:
-        """Refuses worlds that were never reset.
+        """Rejects worlds that were never reset.
 
         Raises:
             EpisodeOverError: If there is one.
@@ -103,7 +103,7 @@ class Episodes:
                 raise EpisodeOverError(f"Environment {i} was never reset; call reset(seed=...) without a mask first.")
 
     def require_running(self, acting: Flags) -> None:
-        """Refuses to step worlds whose episode is over.
+        """Rejects steps of worlds whose episode is over.
 
         Raises:
             EpisodeOverError: If there is one.
@@ -120,7 +120,7 @@ class Episodes:
         return self._observations[i] is not None and not (self.terminated[i] or self.truncated[i])
 
     def step(self, i: int, reward: float) -> Step:
-        """Returns what a world showed last, with what it earned."""
+        """Returns a world's last observation, flags, and info, with the given reward."""
         observation = self._observations[i]
         assert observation is not None, "it was never reset"
         return Step(observation, reward, bool(self.terminated[i]), bool(self.truncated[i]), self._infos[i])
@@ -141,7 +141,7 @@ class Episodes:
 
 
 def _reason(reply: CallResult) -> str:
-    """Returns why a call failed, on one line."""
+    """Returns the reason why a call failed, on one line."""
     return reply.lost or f"{type(reply.error).__name__}: {reply.error}"
 
 
@@ -149,7 +149,7 @@ def reset_mask(mask: Any, num_envs: int) -> Flags:
     """Returns which worlds are to be reset, bool[N]; None stands for all.
 
     Raises:
-        ConfigError: If the mask is another thing.
+        ConfigError: If the mask is not valid.
     """
     if mask is None:
         return np.ones(num_envs, np.bool_)
@@ -163,7 +163,7 @@ def reset_seeds(seed: int | Sequence[int | None] | None, num_envs: int) -> list[
     """Returns one seed per world; an integer s stands for s, s + 1, ..., s + N - 1.
 
     Raises:
-        ConfigError: If there is not one per world.
+        ConfigError: If the number of seeds is wrong.
     """
     if seed is None:
         return [None] * num_envs
@@ -175,10 +175,10 @@ def reset_seeds(seed: int | Sequence[int | None] | None, num_envs: int) -> list[
 
 
 def reset_levels(levels: Any, num_envs: int) -> list[str | None]:
-    """Returns one level text per world, None where the seed draws it; None stands for that everywhere.
+    """Returns one level text per world, or None if the seed determines the level; None stands for that in every world.
 
     Raises:
-        ConfigError: If there is not one per world.
+        ConfigError: If the number of levels is wrong.
     """
     if levels is None:
         return [None] * num_envs
@@ -193,7 +193,7 @@ def acting_worlds(actions: Sequence[str | None], num_envs: int) -> Flags:
     """Returns which worlds are given a response, bool[N].
 
     Raises:
-        ConfigError: If there is not one action per world.
+        ConfigError: If the number of actions is wrong.
     """
     if isinstance(actions, str) or len(actions) != num_envs:
         got = "one string" if isinstance(actions, str) else f"{len(actions)} actions"

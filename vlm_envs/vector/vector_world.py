@@ -1,7 +1,7 @@
 """A Gymnasium vector environment that keeps text intact and survives the loss of a worker.
 
-Gymnasium's own vector environments batch observations into arrays, for which free text has no form.
-`VectorWorld` keeps each world's observation as it is and batches only numbers and flags.
+Gymnasium's own vector environments batch observations into arrays, which cannot represent free text.
+`VectorWorld` keeps each world's observation unchanged and batches only numbers and flags.
 """
 
 from __future__ import annotations
@@ -52,34 +52,36 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
     Episodes are reset by the caller (`AutoresetMode.DISABLED`), all of them or those of a mask.
 
     `infos["env"][i]` is world i's own `info`. `infos["success"]` and `infos["format_correct"]` are bool[N]
-    of the same facts. `infos["_env"]`, `infos["_success"]` and `infos["_format_correct"]` are bool[N] that
-    tell which worlds acted in this call, as in every Gymnasium vector environment; the others repeat their
+    with the same facts. `infos["_env"]`, `infos["_success"]`, and `infos["_format_correct"]` are bool[N] that
+    mark the worlds that acted in this call, as in every Gymnasium vector environment; the others repeat their
     last facts.
 
-    A world that fails in `step` ends its own episode only: it comes back truncated with reward 0, its last
-    observation, `success` False and the reason in `infos["env"][i]["worker_error"]`, and its next reset
-    starts it anew. That covers a process that dies, a call that takes longer than `step_timeout_s` and
-    exceptions, except those that mean a mistake of the caller (`ConfigError`, `EpisodeOverError`,
-    `LevelError`): they are raised, as is every exception in `reset`; `try_reset` tries again and leaves out
-    what cannot be started. A worker that dies or hangs ends the running episodes of all worlds it serves.
+    A world that fails in `step` ends only its own episode: it is truncated with reward 0, its last
+    observation, `success` False, and the reason in `infos["env"][i]["worker_error"]`, and its next reset
+    restarts it. This covers a process that dies, a call that takes longer than `step_timeout_s`, and
+    exceptions, except those that indicate a mistake of the caller (`ConfigError`, `EpisodeOverError`,
+    `LevelError`): they are raised, as is every exception in `reset`; `try_reset` tries again and skips worlds
+    that cannot be started. A worker that dies or hangs ends the running episodes of all worlds it serves.
     Threads cannot be killed: one that hangs is abandoned. Serial workers have no timeout.
 
     Args:
-        env_fns: What makes each world; all must have the same spaces.
-        workers: `"serial"` (in this thread), `"thread"`, `"process"` or `"ray"` (actors on the machines of a Ray
-            cluster: `RAY_ADDRESS`, or a local one).
-        num_workers: Threads, processes or actors, each serving several worlds; None for one per CPU core.
-        step_timeout_s: Longest time one world may take for one call, in seconds.
+        env_fns: Functions that create the worlds; all must have the same spaces.
+        workers: `"serial"` (in this thread), `"thread"`, `"process"`, or `"ray"` (actors on the machines of a
+            Ray cluster: `RAY_ADDRESS`, or a local one).
+        num_workers: Number of threads, processes, or actors, each serving several worlds; None for one per
+            CPU core.
+        step_timeout_s: Maximum time of a call on one world, in seconds.
         start_method: How processes start: `"spawn"`, `"forkserver"`, or `"fork"`.
 
     Raises:
-        ConfigError: If an argument is not usable or the worlds differ in their spaces.
-        EngineUnavailableError: If `workers="ray"` and there is no Ray.
+        ConfigError: If an argument is not valid or the worlds differ in their spaces.
+        EngineUnavailableError: If `workers="ray"` and Ray is not available.
         WorkerError: If a worker cannot start.
 
     Attributes:
         counts_optimal_actions: Whether worlds are reset with the option `"optimal_actions"`, which adds
-            `optimal_actions_left` to the `info` of their episodes; set it before a reset whose episodes are recorded.
+            `optimal_actions_left` to the `info` of their episodes; set it before a reset whose episodes are
+            recorded.
     """
 
     counts_optimal_actions: bool = False
@@ -118,13 +120,14 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
             if other[:2] != first[:2]:
                 self.close()
                 raise ConfigError(
-                    f"All worlds of a VectorWorld need the same spaces; number {index} has {other[:2]}, number 0 has "
+                    f"All worlds of a VectorWorld must have the same spaces; world {index} has {other[:2]}, world 0 "
+                    "has "
                     f"{first[:2]}."
                 )
         self.metadata = {**first.metadata, "autoreset_mode": AutoresetMode.DISABLED}
         self.render_mode = first.render_mode
         self.single_observation_space, self.single_action_space = first.observation_space, first.action_space
-        # Copies, because a space that stood N times in the tuple would be seeded N times
+        # Copies, because a space that occurred N times in the tuple would be seeded N times
         self.observation_space, self.action_space = (
             gym.spaces.Tuple([copy.deepcopy(space) for _ in range(self.num_envs)])
             for space in (first.observation_space, first.action_space)
@@ -138,21 +141,21 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         Args:
             seed: One seed per world; an integer s stands for s, s + 1, ..., s + N - 1.
             options: `"reset_mask"`, bool[N], limits the reset to some worlds, the others keep their episode;
-                `"levels"`, N level texts or None, has worlds start from these levels, each as its option `"level"`;
-                all other options go to each world that is reset.
+                `"levels"`, N level texts or None, makes worlds start from these levels, each as its option
+                `"level"`; all other options are passed to each world that is reset.
 
         Returns:
             The observations of all worlds, and `infos`.
 
         Raises:
-            ConfigError: If the seeds, the levels or the mask do not fit.
+            ConfigError: If the seeds, the levels, or the mask do not fit.
             EpisodeOverError: If a world outside the mask was never reset.
-            WorkerError: If a worker was lost; reset again, it is started anew.
-            Exception: What a world's `reset` raised.
+            WorkerError: If a worker was lost; the next reset restarts it.
+            Exception: Any exception raised by a world's `reset`.
         """
         mask, calls = self._reset_calls(seed, options)
         failed = self._reset_some(calls)
-        for i in sorted(failed):  # only now, so that the worlds that were reset are known as such
+        for i in sorted(failed):  # only now, so that successful resets are stored first
             if mask[i]:
                 failed[i].unwrap()
         return self._episodes.observations(), self._episodes.infos(mask)
@@ -160,24 +163,24 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
     def try_reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observations, dict[str, Any]]:
-        """Starts an episode wherever one can be started: `reset` for those who can do without some worlds.
+        """Starts an episode in every world that can start one: a `reset` for callers that tolerate the loss of worlds.
 
-        What fails is tried again, in workers started anew: first all together, then one by one, so that a world which
-        kills its worker every time takes no other along. A worker that cannot be started one by one is given up with
-        all of its worlds. A world that fails even so is left truncated, with the reason in
+        Failed resets are retried in restarted workers: first all together, then one by one, so that a world
+        that kills its worker every time does not affect others. If a worker cannot be started for a single
+        world, all of its worlds are given up. A world that still fails is truncated, with the reason in
         `infos["env"][i]["worker_error"]`; one that never had an observation shows an empty text.
 
         Args:
-            seed: As for `reset`.
-            options: As for `reset`.
+            seed: See `reset`.
+            options: See `reset`.
 
         Returns:
             The observations of all worlds, and `infos`.
 
         Raises:
-            ConfigError: If the seeds, the levels or the mask do not fit.
+            ConfigError: If the seeds, the levels, or the mask do not fit.
             EpisodeOverError: If a world outside the mask was never reset.
-            LevelError: If a world was asked for a level that does not exist.
+            LevelError: If a requested level does not exist.
         """
         mask, calls = self._reset_calls(seed, options)
         failed = self._reset_some(calls)
@@ -186,7 +189,8 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         while queue:
             i = queue.pop(0)
             failed = {j: reply for j, reply in self._reset_some({i: calls[i]}).items() if j in calls}
-            # Not for a world of its own each: whoever starts a worker waits for it, and it makes all its worlds
+            # Give up the whole worker, not one world at a time: starting it is slow and creates all its
+            # worlds
             given_up |= {j: reply for j, reply in failed.items() if j == i or (reply.error is not None and reply.lost)}
             queue = [j for j in dict.fromkeys([*queue, *sorted(failed)]) if j not in given_up]
         for i, reply in given_up.items():
@@ -196,7 +200,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
     def _reset_calls(
         self, seed: int | Sequence[int | None] | None, options: dict[str, Any] | None
     ) -> tuple[Flags, dict[int, Call]]:
-        """Returns which worlds are to be reset, and how."""
+        """Returns which worlds are to be reset, and the calls that reset them."""
         super().reset(seed=seed if isinstance(seed, int) else None)
         world_options = {**self._own_options, **(options or {})}
         mask = reset_mask(world_options.pop("reset_mask", None), self.num_envs)
@@ -212,7 +216,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         return {"optimal_actions": True} if self.counts_optimal_actions else {}
 
     def _reset_some(self, calls: Mapping[int, Call]) -> dict[int, CallResult]:
-        """Resets some worlds and returns the replies that tell of a failure, in whichever worlds."""
+        """Resets some worlds and returns the replies of all worlds that failed, including others of their workers."""
         failed: dict[int, CallResult] = {}
         for i, reply in sorted(self._run(calls).items()):
             if reply.failed:
@@ -226,14 +230,14 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         """Steps every world that is given a response.
 
         Args:
-            actions: One response per world. None leaves a world alone: it repeats its last observation and
-                flags, with reward 0 and empty `reward_terms`.
+            actions: One response per world. A world with None is not stepped: it repeats its last observation
+                and flags, with reward 0 and empty `reward_terms`.
 
         Returns:
             Observations, rewards float64[N], terminated bool[N], truncated bool[N], infos.
 
         Raises:
-            ConfigError: If there is not one action per world.
+            ConfigError: If the number of actions is wrong.
             EpisodeOverError: If a world whose episode is over, or never started, is given a response.
         """
         acting = acting_worlds(actions, self.num_envs)
@@ -250,11 +254,11 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         return self._episodes.observations(), rewards, terminated, truncated, self._episodes.infos(acting)
 
     def send_resets(self, seeds: Mapping[int, int | None], *, levels: Mapping[int, str | None] | None = None) -> None:
-        """Begins to start an episode in some worlds, without waiting; `recv` has what they show.
+        """Starts resetting some worlds without waiting; `recv` returns the results.
 
         Args:
-            seeds: By number of the world.
-            levels: Level texts by number of the world; its seed draws the level where there is none.
+            seeds: Seeds by number of the world.
+            levels: Level texts by number of the world; for other worlds, the seed determines the level.
         """
         pool, levels = self._open_pool(), levels or {}
         self._resetting |= seeds.keys()
@@ -262,13 +266,14 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         pool.send({i: Call("reset", (), {"seed": seed, "options": options[i]}) for i, seed in seeds.items()})
 
     def send(self, actions: Mapping[int, str]) -> None:
-        """Begins a step of some worlds, without waiting; `recv` has what comes of it.
+        """Starts stepping some worlds without waiting; `recv` returns the results.
 
-        A world is stepped again only after its step, or its reset, was received. `step`, `reset`, `call` and `apply`
-        give up what is under way: the episodes of worlds whose step was not received yet have to be reset.
+        A world may be stepped again only after its step, or its reset, was received. `step`, `reset`, `call`,
+        and `apply` cancel pending steps and resets: episodes of worlds whose step was not received have to be
+        reset.
 
         Args:
-            actions: Response by number of the world.
+            actions: Responses by number of the world.
 
         Raises:
             EpisodeOverError: If a world's episode is over, or never started.
@@ -279,15 +284,15 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         self._open_pool().send({i: Call("step", (action,)) for i, action in actions.items()})
 
     def recv(self, timeout_s: float | None = None) -> dict[int, Step]:
-        """Returns the steps and resets that are done, at least one where there is one under way.
+        """Returns finished steps and resets, at least one if any is pending.
 
         Args:
-            timeout_s: Longest time to wait for the first, in seconds; None for as long as it takes.
+            timeout_s: Maximum time to wait for the first, in seconds; None for no limit.
 
         Returns:
-            Steps by number of the world. One that failed is truncated, as in `step`; so are worlds that were not
-            stepped and were lost with another's worker. A reset is a step without a reward: truncated where the world
-            could not be started.
+            Steps by number of the world. A failed step is truncated, as in `step`; so are worlds that were
+            not stepped but were lost together with another world's worker. A reset is a step without a
+            reward, truncated if the world could not be started.
         """
         replies = {
             i: reply
@@ -311,16 +316,16 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
 
     @property
     def awaited(self) -> list[Connection]:
-        """Where steps and resets under way will show; nothing where `recv` itself carries them out."""
+        """Connections on which pending steps and resets will arrive; empty if `recv` itself executes them."""
         return self._open_pool().awaited
 
     def cancel(self) -> None:
-        """Gives up what is under way, as `reset` does: episodes whose step was not received have to be reset."""
+        """Cancels pending steps and resets, as `reset` does: episodes whose step was not received have to be reset."""
         self._resetting.clear()
         self._open_pool().cancel()
 
     def _take(self, i: int, reply: CallResult) -> float:
-        """Goes on with a world's episode, or ends it where its step failed, and returns the reward."""
+        """Continues a world's episode, or ends it if its step failed, and returns the reward."""
         reward = self._episodes.go_on(i, reply) if reply.value is not None else 0.0
         if reply.lost is not None or not isinstance(reply.error, (NoneType, *CALLER_MISTAKES)):
             self._episodes.end(i, reply)
@@ -332,11 +337,11 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
 
     def _open_pool(self) -> WorkerPool:
         if self.closed or self._pool is None:
-            raise EpisodeOverError("This VectorWorld is closed; make a new one.")
+            raise EpisodeOverError("This VectorWorld is closed; create a new one.")
         return self._pool
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Returns what a method of each world returns, or the attribute of that name.
+        """Returns the result of a method of each world, or the value of an attribute.
 
         Args:
             name: Method or attribute, looked up through wrappers.
@@ -344,32 +349,34 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
             **kwargs: Keyword arguments of the method.
 
         Raises:
-            Exception: What a world raised.
+            Exception: Any exception raised by a world.
         """
         values = self._values({i: Call(name, args, kwargs) for i in range(self.num_envs)})
         return tuple(values[i] for i in range(self.num_envs))
 
     def apply(self, functions: Mapping[int, Callable[[Any], Any]]) -> dict[int, Any]:
-        """Returns what functions of worlds return, each called where its world lives.
+        """Returns the results of functions of worlds, each called in the world's worker.
 
         Args:
-            functions: By number of the world, which each is given without its wrappers. Unless `workers="serial"` they
-                and what they return must be picklable; what they keep for themselves stays there.
+            functions: By number of the world; each is called with the world without wrappers. Unless
+                `workers="serial"`, functions and results must be picklable, and changes to a function's own
+                state stay in the worker.
 
         Raises:
-            ConfigError: If there is no such world, or a function is none or cannot be pickled; none is called then.
-            Exception: What a function raised.
+            ConfigError: If a world does not exist, or a value is not callable or cannot be pickled; then none
+                is called.
+            Exception: Any exception raised by a function.
         """
         for i, function in functions.items():
             if i not in range(self.num_envs) or not callable(function):
                 raise ConfigError(
-                    f"apply() takes a function of a world by its number, numbers 0 to {self.num_envs - 1}; "
+                    f"apply() takes functions by number of the world, from 0 to {self.num_envs - 1}; "
                     f"got {i!r}: {function!r}."
                 )
         return self._values({i: Call("apply", function=function) for i, function in functions.items()})
 
     def _values(self, calls: Mapping[int, Call]) -> dict[int, Any]:
-        """Returns what calls return; the episodes of worlds that were lost end."""
+        """Returns the results of calls; the episodes of lost worlds end."""
         replies = self._run(calls)
         for i, reply in replies.items():
             if reply.lost is not None:
@@ -381,16 +388,16 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         return self.call(name)
 
     def render(self) -> tuple[Any, ...]:
-        """Returns what each world's `render` returns."""
+        """Returns the result of each world's `render`."""
         return self.call("render")
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Ends the workers; called by `close`, which may be called again without harm."""
+        """Ends the workers; called by `close`, which may be called repeatedly."""
         if self._pool is not None:
             self._pool.close()
 
     def __enter__(self) -> VectorWorld:
-        """Returns itself, to be closed at the end of a `with` block."""
+        """Returns itself; the end of the `with` block closes it."""
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -404,24 +411,24 @@ def _with_level(options: dict[str, Any], level: str | None) -> dict[str, Any]:
 
 
 def _raise_mistakes(replies: Mapping[int, CallResult]) -> None:
-    """Raises the caller's mistake that a world was asked for, if there is one."""
+    """Raises a world's error that was caused by the caller, if there is one."""
     for reply in replies.values():
         if isinstance(reply.error, CALLER_MISTAKES):
             reply.unwrap()
 
 
 _LONGEST_WAIT_S = 0.5
-"""How long nobody looks whether a worker has exceeded its time, in seconds."""
+"""Maximum time between checks whether a worker has exceeded its time limit, in seconds."""
 
 
 class JoinedWorlds:
-    """The part of a `VectorWorld` that a rollout needs in which no world waits for another, over several of them.
+    """Several `VectorWorld`s as one, for rollouts in which no world waits for another.
 
-    Worlds are numbered through: those of the first vector come first. Vectors may differ in their spaces, in where
-    their worlds live, and in their time limits.
+    Worlds are numbered consecutively: those of the first vector come first. Vectors may differ in their
+    spaces, in their kinds of workers, and in their time limits.
 
     Args:
-        vectors: Whose worlds they are; the caller closes them.
+        vectors: The vectors; the caller closes them.
     """
 
     def __init__(self, vectors: Sequence[VectorWorld]) -> None:
@@ -430,19 +437,19 @@ class JoinedWorlds:
         self._numbered = list(zip(firsts, vectors, strict=True))
 
     def send_resets(self, seeds: Mapping[int, int | None], *, levels: Mapping[int, str | None] | None = None) -> None:
-        """Begins to start an episode in some worlds, as `VectorWorld.send_resets`."""
+        """Starts resetting some worlds; see `VectorWorld.send_resets`."""
         for first, vector in self._numbered:
             if own := _own(seeds, first, vector):
                 vector.send_resets(own, levels=_own(levels or {}, first, vector))
 
     def send(self, actions: Mapping[int, str]) -> None:
-        """Begins a step of some worlds, as `VectorWorld.send`."""
+        """Starts stepping some worlds; see `VectorWorld.send`."""
         for first, vector in self._numbered:
             if own := _own(actions, first, vector):
                 vector.send(own)
 
     def recv(self, timeout_s: float | None = None) -> dict[int, Step]:
-        """Returns the steps and resets that are done, of whichever vector, as `VectorWorld.recv`."""
+        """Returns finished steps and resets of any vector; see `VectorWorld.recv`."""
         until = math.inf if timeout_s is None else time.monotonic() + timeout_s
         while True:
             done = {first + i: step for first, vector in self._numbered for i, step in vector.recv(0.0).items()}
@@ -453,14 +460,15 @@ class JoinedWorlds:
             connection.wait(pipes, min(left_s, _LONGEST_WAIT_S))
 
     def try_reset(self, *, seed: Sequence[int | None], options: dict[str, Any]) -> tuple[Observations, dict[str, Any]]:
-        """Starts an episode wherever one can be started, as `VectorWorld.try_reset`.
+        """Starts an episode in every world that can start one; see `VectorWorld.try_reset`.
 
         Args:
             seed: One seed per world.
-            options: `"reset_mask"` and `"levels"` of all worlds; any other goes to each.
+            options: `"reset_mask"` and `"levels"` of all worlds; any other is passed to each.
 
         Returns:
-            The observations of all worlds, and `infos` with `"env"`; None and nothing where a vector is left alone.
+            The observations of all worlds, and `infos` with `"env"`; None and empty for vectors without a
+            reset.
         """
         observations: list[Any] = []
         infos: list[dict[str, Any]] = []
@@ -477,13 +485,13 @@ class JoinedWorlds:
         return tuple(observations), {"env": infos}
 
     def cancel(self) -> None:
-        """Gives up what is under way, as `VectorWorld.cancel`."""
+        """Cancels pending steps and resets; see `VectorWorld.cancel`."""
         for vector in self.vectors:
             vector.cancel()
 
 
 def _own(given: Mapping[int, Any], first: int, vector: VectorWorld) -> dict[int, Any]:
-    """Returns what belongs to a vector's worlds by their own numbers, of something by number of the joined worlds."""
+    """Returns the entries that belong to a vector's worlds, with the joined worlds' numbers replaced by its own."""
     return {i - first: value for i, value in given.items() if 0 <= i - first < vector.num_envs}
 
 
@@ -499,18 +507,19 @@ def make_pool(
     timeout_s: float,
     start_method: str,
 ) -> WorkerPool:
-    """Returns the pool of one kind.
+    """Returns a pool of the given kind.
 
     Args:
-        env_fns: What makes each environment, by its index in the batch.
+        env_fns: Functions that create the environments, by index in the batch.
         workers: One of `WORKER_KINDS`.
-        num_workers: Threads, processes or actors; None for one per CPU core of the machine, or of the cluster.
-        timeout_s: Longest time one call on one environment may take, in seconds; serial workers have no timeout.
+        num_workers: Number of threads, processes, or actors; None for one per CPU core of the machine, or of
+            the cluster.
+        timeout_s: Maximum time of a call on one environment, in seconds; serial workers have no timeout.
         start_method: How processes start, as `multiprocessing` names it.
 
     Raises:
-        ConfigError: If an environment function cannot be sent to where it is to be called.
-        EngineUnavailableError: If there is no Ray.
+        ConfigError: If an environment function cannot be sent to its worker.
+        EngineUnavailableError: If Ray is not available.
         WorkerError: If a worker cannot start.
     """
     if workers == "serial":
@@ -519,7 +528,9 @@ def make_pool(
         return ray_pool(env_fns, num_workers=num_workers, timeout_s=timeout_s)
     if workers == "process":
         for index, env_fn in env_fns.items():
-            pack({index: env_fn}, "environment function", ForkingPickler.dumps)  # a check: a share travels as a whole
+            pack(
+                {index: env_fn}, "environment function", ForkingPickler.dumps
+            )  # only a check: a share is pickled as a whole
     shares = shares_of(env_fns, num_workers if num_workers is not None else os.cpu_count() or 1)
     return PipedPool(
         [LocalWorker(env_fns=share, kind=workers, start_method=start_method) for share in shares], timeout_s=timeout_s

@@ -1,6 +1,7 @@
-"""Pools of workers: in this thread, or behind pipes, with the same behaviour.
+"""Pools of workers, in this thread or behind pipes, with the same behavior.
 
-All that are not in this thread are served over pipes by the same loop, so a world behaves the same wherever it lives.
+The same loop serves all environments that are not in this thread, so a world behaves the same in any kind of
+worker.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _logger = logging.getLogger(__name__)
 
 
 class SerialPool:
-    """One environment after the other in the caller's thread; nothing can time out."""
+    """Runs environments one after the other in the caller's thread; calls cannot time out."""
 
     def __init__(self, env_fns: Mapping[int, EnvFn]) -> None:
         self._group = EnvGroup(env_fns)
@@ -42,7 +43,7 @@ class SerialPool:
         return self._group.describe()
 
     def send(self, calls: Mapping[int, Call]) -> None:
-        """Takes the calls; they are carried out when their replies are asked for."""
+        """Stores the calls; `recv` carries them out."""
         self._calls.update(calls)
 
     def recv(self, timeout_s: float | None = None) -> dict[int, CallResult]:
@@ -52,11 +53,11 @@ class SerialPool:
 
     @property
     def awaited(self) -> list[Connection]:
-        """Nothing: calls are carried out in `recv`."""
+        """Empty: calls are carried out in `recv`."""
         return []
 
     def cancel(self) -> None:
-        """Forgets what was not carried out yet."""
+        """Drops the calls that have not been carried out."""
         self._calls.clear()
 
     def close(self) -> None:
@@ -65,16 +66,16 @@ class SerialPool:
 
 
 class PipedPool:
-    """Environments spread over workers behind pipes, which survives the loss of any of them.
+    """Environments spread over workers behind pipes; the pool survives the loss of any worker.
 
     Args:
-        workers: Not started yet.
-        timeout_s: Longest time one call on one environment may take, in seconds.
-        dumps: What pickles calls.
+        workers: Workers that have not been started.
+        timeout_s: Maximum time of a call on one environment, in seconds.
+        dumps: Function that pickles calls.
 
     Raises:
         WorkerError: If a worker cannot start.
-        Exception: What making an environment raised.
+        Exception: Any exception raised in creating an environment.
     """
 
     def __init__(
@@ -97,13 +98,13 @@ class PipedPool:
         return {index: described for worker in self._workers for index, described in worker.ready().items()}
 
     def send(self, calls: Mapping[int, Call]) -> None:
-        """Begins one call per given index, without waiting; an environment has one call under way at most.
+        """Starts one call per given index without waiting; an environment has at most one pending call.
 
-        Lost workers are restarted. One that cannot be is tried again with the next call; until then its environments
+        Lost workers are restarted. If that fails, the next call tries again; until then their environments
         are lost.
 
         Raises:
-            ConfigError: If a call cannot be pickled; none is carried out then.
+            ConfigError: If a call cannot be pickled; then none is carried out.
         """
         packed = pack(calls, "call", self._dumps)
         ready: list[tuple[PipedWorker, dict[int, bytes]]] = []
@@ -113,17 +114,18 @@ class PipedPool:
                 self._absent |= missing
             elif share:
                 ready.append((worker, share))
-        for worker, share in ready:  # only now, for the first would work while others are waited for
+        for worker, share in ready:  # only now; otherwise the first would work while others are still starting
             worker.send(share, self._timeout_s)
 
     def recv(self, timeout_s: float | None = None) -> dict[int, CallResult]:
-        """Returns the replies that are there, at least one if a call is under way.
+        """Returns the available replies, at least one if a call is pending.
 
         Args:
-            timeout_s: Longest time to wait for the first, in seconds; None for as long as it takes.
+            timeout_s: Maximum time to wait for the first, in seconds; None for no limit.
 
         Returns:
-            Replies by index, and one for every other environment lost on the way; none if the time is over.
+            Replies by index, and one for every other environment lost in the meantime; empty after the time
+            limit.
         """
         replies, self._absent = self._absent, {}
         until = math.inf if timeout_s is None else time.monotonic() + timeout_s
@@ -142,38 +144,38 @@ class PipedPool:
 
     @property
     def awaited(self) -> list[Connection]:
-        """The pipes of the workers that have calls under way."""
+        """The pipes of workers with pending calls."""
         return [worker.pipe for worker in self._workers if worker.unanswered and worker.pipe is not None]
 
     def _received(self, worker: PipedWorker) -> dict[int, CallResult]:
-        """Returns the replies of a worker that are there, or the loss of its environments if it is gone instead."""
+        """Returns the available replies of a worker, or the loss of its environments if the worker has died."""
         replies: dict[int, CallResult] = {}
         while not replies or (worker.unanswered and worker.has_answered):
             try:
                 index, reply = worker.receive(self._timeout_s)
             except (EOFError, OSError):
-                return replies or self._lost(worker, "died")  # if there were any, the next look finds it gone
+                return replies or self._lost(worker, "died")  # if there were replies, the next call notices the death
             replies[index] = reply
         return replies
 
     def _lost(self, worker: PipedWorker, why: str) -> dict[int, CallResult]:
-        """Starts a worker anew and returns the loss of each of its environments."""
+        """Restarts a worker and returns the loss of each of its environments."""
         lost = f"{worker} {why} (awaited: {sorted(worker.unanswered)})."
-        _logger.warning("%s Its environments are made anew.", lost)
+        _logger.warning("%s Restarting its environments.", lost)
         worker.stop(kill=True)
-        with suppress(Exception):  # the next call tries again, and says what is wrong
+        with suppress(Exception):  # the next call tries again and reports the error
             worker.start()
         return {index: CallResult(lost=lost) for index in worker.env_fns}
 
     def cancel(self) -> None:
-        """Kills the workers that have calls under way; they are started anew with the next call."""
+        """Kills the workers with pending calls; the next call restarts them."""
         self._absent = {}
         for worker in self._workers:
             if worker.unanswered:
                 worker.stop(kill=True)
 
     def close(self) -> None:
-        """Ends every worker; closing twice does no harm."""
+        """Ends every worker; may be called repeatedly."""
         for worker in self._workers:
             worker.stop()
 
@@ -182,13 +184,13 @@ WorkerPool = SerialPool | PipedPool
 
 
 def run(pool: WorkerPool, calls: Mapping[int, Call]) -> dict[int, CallResult]:
-    """Carries out one call per given index; of calls begun before, nothing is left.
+    """Carries out one call per given index, after canceling earlier ones.
 
     Returns:
-        A reply for every index in `calls`, and one for every other environment lost on the way.
+        A reply for every index in `calls`, and one for every other environment lost in the meantime.
 
     Raises:
-        ConfigError: If a call cannot be pickled; none is carried out then.
+        ConfigError: If a call cannot be pickled; then none is carried out.
     """
     pool.cancel()
     replies: dict[int, CallResult] = {}
@@ -205,10 +207,10 @@ def run(pool: WorkerPool, calls: Mapping[int, Call]) -> dict[int, CallResult]:
 
 
 def _not_there(worker: PipedWorker) -> dict[int, CallResult]:
-    """Returns the loss of a worker's environments if it cannot be started, else nothing."""
+    """Returns the loss of a worker's environments if it cannot be started, else an empty dict."""
     try:
         worker.ready()
-    except Exception as error:  # what making an environment raises
+    except Exception as error:  # raised in creating an environment
         lost = f"{worker} could not be started: {type(error).__name__}: {error}"
         _logger.warning("%s", lost)
         return {index: CallResult(error=error, lost=lost) for index in worker.env_fns}
@@ -216,7 +218,7 @@ def _not_there(worker: PipedWorker) -> dict[int, CallResult]:
 
 
 def shares_of(env_fns: Mapping[int, EnvFn], num_workers: int, dumps: Dumps | None = None) -> list[dict[int, EnvFn]]:
-    """Returns what each of at most that many workers serves: environment i goes to worker i mod `num_workers`.
+    """Returns the share of each of up to `num_workers` workers: environment i belongs to worker i mod `num_workers`.
 
     Raises:
         ConfigError: If functions are to be pickled, and one cannot be.

@@ -1,6 +1,6 @@
 """Workers of a vector environment: each owns environments and answers calls on them, directly or over a pipe.
 
-A message is pickled whole; nothing is squeezed into shared-memory arrays, which have no form for text.
+Messages are pickled as a whole; shared-memory arrays are not used, since they cannot represent text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from vlm_envs.errors import ConfigError, LevelError, WorkerError
 
 EnvFn = Callable[[], gym.Env[Any, Any]]
 Dumps = Callable[[Any], bytes | memoryview]
-"""Pickles an object, for `pickle.loads` on the other side."""
+"""Pickles an object, to be unpickled by `pickle.loads` on the other side."""
 
 _logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True)
 class PackedEnvFn:
-    """An environment function as it travels; one that cannot be unpickled on arrival fails like any other."""
+    """A pickled environment function; if it cannot be unpickled in the worker, it fails like any other."""
 
     content: bytes
 
@@ -56,15 +56,15 @@ class PackedEnvFn:
 
 
 def pack(values: Mapping[int, Any], what: str, dumps: Dumps) -> dict[int, bytes]:
-    """Pickles what goes to workers, one by one, so that one that cannot be read there spoils no other.
+    """Pickles values for workers one by one, so that one that cannot be unpickled there does not affect others.
 
     Args:
-        values: By index of their environment.
-        what: What they are, for messages.
-        dumps: What pickles them.
+        values: Values by index of their environment.
+        what: Description of the values, for messages.
+        dumps: Function that pickles them.
 
     Raises:
-        ConfigError: If one cannot be pickled; nothing has been sent then.
+        ConfigError: If one cannot be pickled; then nothing is sent.
     """
     packed = {}
     for index, value in values.items():
@@ -80,7 +80,7 @@ def pack(values: Mapping[int, Any], what: str, dumps: Dumps) -> dict[int, bytes]
 
 
 class EnvDescription(NamedTuple):
-    """What the owner of the workers knows of an environment without holding it."""
+    """Description of an environment that exists only in a worker."""
 
     observation_space: gym.Space[Any]
     action_space: gym.Space[Any]
@@ -93,11 +93,11 @@ class CallResult:
     """The answer of one environment.
 
     Attributes:
-        value: What the call returned; None when nothing came back.
-        error: What the call raised, or None.
-        traceback: The traceback of `error`, as text, because a pipe does not carry it.
-        lost: Why the environment no longer exists (its worker died or hung), or None. A `value` can have
-            arrived before its worker was lost.
+        value: Return value of the call; None if there is none.
+        error: Exception raised by the call, or None.
+        traceback: The traceback of `error`, as text, because it cannot be pickled.
+        lost: Reason why the environment no longer exists (its worker died or hung), or None. A `value` may
+            have arrived before its worker was lost.
     """
 
     value: Any = None
@@ -111,16 +111,17 @@ class CallResult:
         return self.error is not None or self.lost is not None
 
     def unwrap(self) -> Any:
-        """Returns the value, or raises what came instead of it.
+        """Returns the value, or raises the error.
 
         Raises:
             WorkerError: If the worker was lost.
-            Exception: What the call raised, caused by a `WorkerError` that carries the worker's traceback.
+            Exception: The exception raised by the call, caused by a `WorkerError` that contains the worker's
+                traceback.
         """
         if self.error is not None:
             raise self.error from WorkerError(f"raised in a worker:\n{self.traceback}")
         if self.lost is not None:
-            raise WorkerError(f"{self.lost} It is started anew; reset its environments again.")
+            raise WorkerError(f"{self.lost} It will be restarted; reset its environments again.")
         return self.value
 
 
@@ -132,7 +133,7 @@ class EnvGroup:
     """The environments of one worker.
 
     Args:
-        env_fns: What makes each environment, by its index in the batch.
+        env_fns: Functions that create the environments, by index in the batch.
     """
 
     def __init__(self, env_fns: Mapping[int, EnvFn]) -> None:
@@ -148,10 +149,10 @@ class EnvGroup:
         }
 
     def run(self, index: int, call: Call) -> CallResult:
-        """Returns the answer of one environment; whatever the call raises is in it.
+        """Returns the answer of one environment, including any exception raised by the call.
 
-        An environment whose `step` or `reset` fails may be left half changed, so its next `reset` makes it anew; not so
-        one that was merely asked for a level that does not exist.
+        An environment whose `step` or `reset` fails may be in an inconsistent state, so its next `reset`
+        recreates it, unless the error was only a request for a level that does not exist.
         """
         try:
             if call.name == "reset" and index in self._broken:
@@ -167,7 +168,7 @@ class EnvGroup:
             return _failure(error)
 
     def run_packed(self, index: int, content: bytes) -> CallResult:
-        """Returns the answer to a packed call; one that cannot be unpacked here is answered with the reason."""
+        """Returns the answer to a packed call; if it cannot be unpickled here, the answer is the error."""
         try:
             call: Call = pickle.loads(content)
         except Exception as error:
@@ -175,7 +176,7 @@ class EnvGroup:
         return self.run(index, call)
 
     def close(self) -> None:
-        """Closes every environment; one that cannot close does not keep the others open."""
+        """Closes every environment, even if closing one fails."""
         for index, env in self._envs.items():
             try:
                 env.close()
@@ -184,7 +185,7 @@ class EnvGroup:
 
 
 def _send(pipe: Connection, index: int, reply: CallResult, dumps: Dumps) -> None:
-    """Sends a reply, or says why its parts cannot be sent."""
+    """Sends a reply or, if it cannot be pickled, the reason."""
     if reply.error is not None:
         try:
             pickle.loads(dumps(reply.error))
@@ -200,7 +201,7 @@ def _send(pipe: Connection, index: int, reply: CallResult, dumps: Dumps) -> None
 def serve(pipe: Connection, env_fns: Mapping[int, EnvFn], dumps: Dumps = ForkingPickler.dumps) -> None:
     """Serves environments over a pipe until it is closed; runs in the worker.
 
-    The pipe first gives the descriptions (index -1), then takes packed calls and gives `(index, CallResult)`
+    First sends the descriptions (index -1), then receives packed calls and sends an `(index, CallResult)` for
     each, pickled by `dumps`.
     """
     try:
@@ -217,20 +218,20 @@ def serve(pipe: Connection, env_fns: Mapping[int, EnvFn], dumps: Dumps = Forking
         finally:
             group.close()
     except (EOFError, OSError):
-        pass  # the owner has closed its end, which is how a worker is told to stop
+        pass  # the owner has closed its end, which stops the worker
     finally:
         pipe.close()
 
 
 START_TIMEOUT_S = 120.0
-"""How long a worker may take to import its modules and make its environments."""
+"""Maximum time in seconds for a worker to import its modules and create its environments."""
 
 STOP_TIMEOUT_S = 2.0
-"""How long a worker that is asked to stop may take to close its environments."""
+"""Maximum time in seconds for a worker that is asked to stop to close its environments."""
 
 
 def named_environments(indices: Iterable[int]) -> str:
-    """Returns what messages call the environments of a worker: all of them if they are few, else the first."""
+    """Returns the name of a worker's environments for messages: all indices if there are few, else the first ones."""
     return f"environments {reprlib.repr(sorted(indices))}"
 
 
@@ -239,10 +240,10 @@ class PipedWorker(ABC):
     """A worker that serves some of the environments.
 
     Attributes:
-        env_fns: What makes each environment, by its index in the batch.
-        unanswered: Indices whose reply is still to come.
-        deadline: Monotonic time in seconds until which the next reply may come.
-        pipe: Where calls go in and replies come out; None while the worker is stopped.
+        env_fns: Functions that create the environments, by index in the batch.
+        unanswered: Indices of environments whose reply is pending.
+        deadline: Monotonic time in seconds by which the next reply must arrive.
+        pipe: Connection for calls and replies; None while the worker is stopped.
     """
 
     env_fns: Mapping[int, EnvFn]
@@ -262,54 +263,54 @@ class PipedWorker(ABC):
 
     @abstractmethod
     def _connect(self) -> Connection:
-        """Returns the pipe to the worker, which is started if it is stopped.
+        """Returns the pipe to the worker, starting it if it is stopped.
 
         Raises:
             WorkerError: If the worker cannot be reached.
         """
 
     def _hang_up(self) -> None:
-        """Closes the pipe, and forgets what was said over it."""
+        """Closes the pipe and drops everything queued for or received from it."""
         if self.pipe is not None:
             self.pipe.close()
         self.pipe = self._descriptions = None
         self.unanswered, self._queued = set(), {}
 
     def ready(self) -> dict[int, EnvDescription]:
-        """Returns the descriptions once the environments are made, starting the worker if it is stopped.
+        """Returns the descriptions once the environments exist, starting the worker if it is stopped.
 
         Raises:
             WorkerError: If the worker dies or exceeds `START_TIMEOUT_S` while it starts.
-            Exception: What making an environment raised.
+            Exception: Any exception raised in creating an environment.
         """
         if self.pipe is not None and self._descriptions is not None:
             return self._descriptions
         try:
             self.pipe = self._connect()
             if not self.pipe.poll(START_TIMEOUT_S):
-                raise WorkerError(f"{self} made no environments within {START_TIMEOUT_S} s.")
+                raise WorkerError(f"{self} did not create its environments within {START_TIMEOUT_S} s.")
             described: CallResult = self.pipe.recv()[1]
         except (EOFError, OSError) as error:
             self.stop(kill=True)
             raise WorkerError(
-                f"{self} died while it made its environments. Look after the world's engine and the machine's memory; "
+                f"{self} died while it created its environments. Check the world's engine and the machine's memory; "
                 "a script that starts processes needs an `if __name__ == '__main__':` guard."
             ) from error
         except Exception:
             self.stop(kill=True)
             raise
-        if described.error is not None:  # may be an OSError of the environment's own
+        if described.error is not None:  # may be an OSError raised by the environment itself
             self.stop(kill=True)
         self._descriptions = described.unwrap()
         assert self._descriptions is not None
         return self._descriptions
 
     def send(self, calls: Mapping[int, bytes], timeout_s: float) -> None:
-        """Sends packed calls, those of a busy worker once it has answered the ones before.
+        """Sends packed calls; for a busy worker, once it has answered the earlier ones.
 
-        A worker that is already dead shows it when its replies are awaited.
+        A worker that is already dead is noticed when its replies are awaited.
         """
-        if self.unanswered:  # or both ends of the pipe could wait for the other to read
+        if self.unanswered:  # otherwise both ends of the pipe could wait for the other to read
             self._queued.update(calls)
             return
         assert self.pipe is not None
@@ -322,11 +323,11 @@ class PipedWorker(ABC):
 
     @property
     def has_answered(self) -> bool:
-        """Whether a reply is there, or it shows that none will come."""
+        """Whether a reply is available, or the pipe shows that none will arrive."""
         return self.pipe is not None and self.pipe.poll()
 
     def receive(self, timeout_s: float) -> tuple[int, CallResult]:
-        """Returns the next reply and gives the following one its full time."""
+        """Returns the next reply, and restarts the time limit for the following one."""
         assert self.pipe is not None
         index, reply = self.pipe.recv()
         self.unanswered.discard(index)
@@ -338,23 +339,23 @@ class PipedWorker(ABC):
 
 
 _starting = threading.RLock()
-"""Held while a worker is started: a process that another thread forks in between would inherit ends of its pipe."""
+"""Held while a worker is started: a process forked by another thread in between would inherit ends of its pipe."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_starting._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 def _serve_in_process(pipe: Connection, env_fns: Mapping[int, EnvFn], environ: Mapping[str, str]) -> None:
-    """Serves in a process, leaving Ctrl-C to the owner, which then closes the pipe."""
+    """Serves in a process, ignoring Ctrl-C: the owner handles it and then closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ.update(environ)  # a fork server has those of when it was started
+    os.environ.update(environ)  # a fork server has the variables from when it was started
     serve(pipe, env_fns)
 
 
 def _pipe() -> tuple[Connection, Connection]:
     """Returns the owner's end of a new pipe and the worker's.
 
-    A forked process would inherit the owner's ends, its own and those of all workers before it; while it held them, no
-    worker would see that the owner has closed its own, or is gone.
+    A forked process would inherit the owner's ends of its own and all earlier pipes. While it held them, no
+    worker would notice that the owner has closed its end or has exited.
     """
     near_end, far_end = multiprocessing.Pipe()
     register_after_fork(near_end, Connection.close)
@@ -380,7 +381,7 @@ class LocalWorker(PipedWorker):
         with _starting:
             self.pipe, far_end = _pipe()
             if self.kind == "thread":
-                register_after_fork(far_end, Connection.close)  # it is this process's, too
+                register_after_fork(far_end, Connection.close)  # a thread's end is inherited by forks, too
                 thread = threading.Thread(target=serve, args=(far_end, self.env_fns), daemon=True)
                 thread.start()
                 self._carrier = thread
@@ -406,12 +407,12 @@ class LocalWorker(PipedWorker):
             carrier.close()
 
     def _connect(self) -> Connection:
-        """Returns the pipe; it is there as soon as the worker is started."""
+        """Returns the pipe, which is available as soon as the worker is started."""
         if self.pipe is None:
             self.start()
         assert self.pipe is not None
         return self.pipe
 
     def __str__(self) -> str:
-        """Names the worker by what it serves."""
+        """Names the worker by its environments."""
         return f"The {self.kind} worker of {named_environments(self.env_fns)}"

@@ -394,7 +394,7 @@ def set_world(**kwargs: Any) -> World[CorridorState, int]:
 
 def test_checks_that_say_nothing_about_a_world_are_reported_as_skipped(register: Any) -> None:
     results = {result.name: result for result in check_world(register(CorridorWorld), max_actions_per_turn=6)}
-    assert results[PROCESS_CHECK].skipped == "another process can make a world only from a string entry point"
+    assert results[PROCESS_CHECK].skipped == "another process can create a world only from a string entry point"
 
 
 def test_all_checks_of_plans_give_one_reason_for_a_world_without_a_planner(register: Any) -> None:

@@ -231,7 +231,7 @@ def test_worlds_that_can_never_be_made_end_an_evaluation_with_what_to_do(deaths)
 
 def test_worlds_that_cannot_be_made_at_the_start_end_the_run_at_once(deaths):
     deaths(100)
-    with pytest.raises(WorkerError, match="died while it made its environments") as caught:
+    with pytest.raises(WorkerError, match="died while it created its environments") as caught:
         collector()
     assert "memory" in str(caught.value)
 
@@ -242,7 +242,7 @@ def test_a_guard_is_asked_for_where_a_process_does_not_come_up(monkeypatch):
         far_end.close()
 
     monkeypatch.setattr(LocalWorker, "start", dead)
-    with pytest.raises(WorkerError, match=r"died while it made its environments.*guard"):
+    with pytest.raises(WorkerError, match=r"died while it created its environments.*guard"):
         LocalWorker(env_fns={0: CorridorWorld}, kind="process", start_method="spawn").ready()
 
 

@@ -83,8 +83,8 @@ def test_a_file_may_change_but_not_take_the_name_of_another_world(tmp_path):
         (f'env = "{TALLY}"\nmake = {{ render_mode = "human" }}', "must be 'rgb_array'"),
         (f'env = "{TALLY}"\nimage_px = 2', "image_px must be"),
         (f'env = "{TALLY}"\nmax_turns = 0', "max_turns must be"),
-        (f'env = "{TALLY}"\nname = "a b"', "name must consist"),
-        (f'env = "{TALLY}"\nname = 1', "name must consist"),
+        (f'env = "{TALLY}"\nname = "a b"', "name must"),
+        (f'env = "{TALLY}"\nname = 1', "name must"),
         ('env = "Tests/Taly-v0"', "Did you mean 'Tests/Tally-v0'?"),
         ('env = "no_such_module_here:X-v0"', "no_such_module_here"),
         ('env = "Adapted/X-v0"', "not a registered"),
@@ -104,7 +104,7 @@ def test_missing_files_packages_and_second_adaptations_are_explained(monkeypatch
     monkeypatch.setattr(adapter_settings, "PACKAGES", {"Lacking": "no_such_package"})
     with pytest.raises(ConfigError, match="pip install no-such-package"):
         registered_name("adapt:LackingEnv-v0")
-    with pytest.raises(ConfigError, match="adapted world already"):
+    with pytest.raises(ConfigError, match="already an adapted world"):
         vlm_envs.adapt(vlm_envs.adapt(TALLY))
     with pytest.raises(ConfigError, match="no argument 'max_turn'"):
         vlm_envs.adapt(TALLY, max_turn=3)

@@ -67,7 +67,7 @@ def step_with(reward):
 @pytest.mark.parametrize(
     ("methods", "words"),
     [
-        ({"__init__": refuse_modes}, "It must take render_mode='rgb_array'"),
+        ({"__init__": refuse_modes}, "render_mode='rgb_array'"),
         ({"render": raising(NotImplementedError())}, "does not implement"),
         ({"render": lambda self: np.zeros((8, 8, 2), np.uint8)}, "uint8[8, 8, 2]"),
         ({"render": lambda self: np.zeros(8, np.uint8)}, "uint8[8]"),

@@ -66,7 +66,7 @@ def test_its_own_test_and_the_printed_commands_name_its_world(package, tmp_path,
 def test_nothing_is_overwritten(package, capsys):
     before = (package / f"{NAME}.py").read_bytes()
     assert main(["new", NAME, "--folder", str(package.parent)]) == 2
-    assert f"{package} exists already" in capsys.readouterr().err
+    assert f"{package} already exists" in capsys.readouterr().err
     assert (package / f"{NAME}.py").read_bytes() == before
 
 

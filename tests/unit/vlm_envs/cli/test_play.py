@@ -213,7 +213,7 @@ def test_who_loses_is_shown_what_would_have_been_right():
     wrong = next(letter for letter in "abcd" if letter != right)
     session.act(wrong)
     said = session.status()[2]
-    assert said.startswith("Lost. Right would have been: ")
+    assert said.startswith("Lost. Correct: ")
     assert f"{right.upper()}. {key.options['abcd'.index(right)]}" in said
     assert session.state.sample.facts in said
     session.restart()
@@ -237,7 +237,7 @@ def test_where_the_answer_stands_is_shown_and_can_be_gone_to():
 def test_who_falls_into_a_hole_is_shown_a_way():
     session = session_of("VLM/FrozenLake-v0", level="PO__\n__G_\n____\n____")
     session.act("Right")
-    way = session.status()[2].partition("Right would have been: ")[2].rstrip(".")
+    way = session.status()[2].partition("Correct: ")[2].rstrip(".")
     assert len(way.split(", ")) == 3
     session.restart()
     session.act(way)

@@ -143,7 +143,7 @@ def test_a_used_folder_is_refused_with_what_to_do(tmp_path):
             _, _, terminated, truncated, _ = env.step("nothing")
             over = terminated or truncated
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(RunExistsError, match=r"already holds a run or episodes\. Name another folder\.$"):
+    with pytest.raises(RunExistsError, match=r"already contains a run or episodes\. Name another folder\.$"):
         RecordEpisodes(lake(), tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
@@ -170,7 +170,7 @@ def test_of_two_recorders_on_one_folder_the_second_is_refused_before_it_writes(t
     while not any(first.step("nothing")[2:4]):
         pass
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(RunExistsError, match="already holds a run or episodes"):
+    with pytest.raises(RunExistsError, match="already contains a run or episodes"):
         while not any(second.step("nothing")[2:4]):
             pass
     assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}

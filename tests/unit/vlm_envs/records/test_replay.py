@@ -132,7 +132,7 @@ def test_a_picture_that_was_changed_or_lost_is_found(episode, lake, tmp_path):
     whole = path.read_bytes()
     for place in range(0, len(whole), 7):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        assert "picture 1" in str(replay(record, lake, reader.image)), place
+        assert "image 1" in str(replay(record, lake, reader.image)), place
     path.unlink()
     assert "lost" in str(replay(record, lake, reader.image))
 
