@@ -17,6 +17,8 @@ SAYS: dict[str, list[str]] = {
     "02_oracle_episode.py": ["actions left 0", "solved: True"],
     "03_vector.py": ["observations: 8 dicts of ['image', 'text']", "of 8"],
     "adapted_env.py": ["Game: MiniGrid-DoorKey-5x5.", "The door is at", "Done: "],
+    "curriculum.py": [],
+    "lake_stages.py": [],
     "memory_game.py": [],
     "own_agent.py": [],
     "own_episode_reward.py": [],
@@ -73,3 +75,13 @@ def test_a_mix_of_ones_own_is_a_recipe(monkeypatch, capsys):
     output = capsys.readouterr().out
     assert output.startswith("zoom_and_video with training/recipes/checkpoints/mix_tiny")
     assert "VLM/ZoomQA-v0, counted by" in output
+
+
+@pytest.mark.parametrize(
+    ("recipe", "says"),
+    [("examples/curriculum.py", "usage: "), ("examples/lake_stages.py:lake_stages", "3. accuracy: PPO")],
+)
+def test_recipes_of_the_examples_are_found(recipe, says, monkeypatch, capsys):
+    monkeypatch.chdir(CHECKOUT)
+    assert main(["--recipe", recipe, "--help"]) == 0
+    assert says in capsys.readouterr().out
