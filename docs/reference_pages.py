@@ -29,6 +29,7 @@ def reference_pages() -> dict[str, str]:
     pages: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {
         "agents": ("Agents", _agents),
         "board-columns": ("Columns of an exported board", _board_columns),
+        "boards": ("Results of the boards", _boards),
         "datasets": ("Datasets", _datasets),
         "examples": ("Examples", _examples),
         "instruction-checkers": ("Instruction checkers", _instruction_checkers),
@@ -206,6 +207,30 @@ def _board_columns() -> Iterator[str]:
         ["`judged.NAME`", "number", "a judge's score of the episode"],
     ]
     yield table(["column", "type", "meaning"], rows)
+
+
+def _boards() -> Iterator[str]:
+    from benchmarks.models.board.board import Board
+    from benchmarks.models.measures.measures import rows
+
+    yield "[Measure a model](../benchmarks.md#the-board-that-ships) describes how the boards were made."
+    for definition in sorted((CHECKOUT / "docs" / "boards").glob("*/board.json")):
+        board = Board(definition.parent)
+        yield f"## {definition.parent.name}"
+        yield table(
+            ["world", "agent", "solved", "95% interval"],
+            [
+                [
+                    f"`{row.world.partition(':')[0]}`",
+                    row.agent,
+                    f"{row.success:.3f}",
+                    "{:.3f} to {:.3f}".format(*row.interval),
+                ]
+                for row in sorted(
+                    rows(board.lines(), board.record["worlds"]), key=lambda row: (row.world, -row.success)
+                )
+            ],
+        )
 
 
 def _datasets() -> Iterator[str]:

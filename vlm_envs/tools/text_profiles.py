@@ -3,7 +3,7 @@ r"""The two public definitions of what instruction checks count: words, sentence
 Both come from one family. MM-IFEngine (arXiv:2504.07957) defines the checks as functions, and its benchmark MM-IFEval
 scores with them; ARM-Thinker (appendix E) offers them as tools, "following the checking schema of MM-IFEngine", with
 its own definitions. Where paper and released code disagree, the code decides what a profile does, unless that makes
-a check meaningless; `docs/instruction-checkers.md` lists every difference, every departure and its reason.
+a check meaningless.
 
 | what | `arm` | `mm_ifengine` |
 |---|---|---|
@@ -37,8 +37,14 @@ direction marks are not white space: they belong to the word they stand in. Noth
 Sources: ARM-Thinker appendix E (paragraphs by blank lines, sentences by NLTK) and the public code of ARM-Thinker and
 MM-IFEngine. Named deviations: pysbd in place of NLTK's Punkt, which needs a download; Punkt reads on over blank lines,
 so a heading and the sentence below it are one sentence there and two here; Punkt counts `"1."` of a numbered
-list and a lone emoji as sentences, here they belong to the sentence they stand beside. How often counts differ:
-`docs/instruction-checkers.md`.
+list and a lone emoji as sentences, here they belong to the sentence next to them. On 8,448 paragraphs that models wrote
+(the responses of VL-RewardBench) the counts differ in 1,155: in 999 because of numbered lists, in 156 for other
+reasons, such as formulas, program code, and lettered options.
+
+Other departures from the public code, each because a check would mean nothing otherwise: in `arm`, an ending of dots
+alone is compared, and only dots are dropped at the ends (the paper drops punctuation); keywords such as `C++`, `#sun`,
+and `@me` are found; in `mm_ifengine`, whole percentages pass a precision of 0, and `3.50kg` has 2 decimals. One hole is
+kept because MM-IFEval is scored with it: in `mm_ifengine`, "no arabic number" misses a number that ends a sentence.
 
 Numbers: digits are those of every script (`\d`): Arabic-Indic and full-width ones too. Roman numerals, circled digits,
 fractions and numbers in words are not numbers. The decimal mark is the full stop, the percent sign is `%`.
