@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def load_board(path: str | Path) -> pd.DataFrame:
-    """Returns a board as a pandas data frame with one row per episode; docs/boards.md describes its columns."""
+    """Returns a board as a pandas data frame with one row per episode.
+
+    docs/reference/board-columns.md describes the columns.
+    """
     # Imported here, so that other commands do not load what boards need
     from benchmarks.models.measures.board_export import load_board as load
 

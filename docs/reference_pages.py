@@ -26,19 +26,9 @@ _COLUMN = re.compile(r'^(\w+) = "(\w+)"  # (.+)$', re.MULTILINE)
 
 def reference_pages() -> dict[str, str]:
     """Returns the text of each page by its name without suffix."""
-    pages: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {
-        "agents": ("Agents", _agents),
-        "board-columns": ("Columns of an exported board", _board_columns),
-        "boards": ("Results of the boards", _boards),
-        "datasets": ("Datasets", _datasets),
-        "examples": ("Examples", _examples),
-        "instruction-checkers": ("Instruction checkers", _instruction_checkers),
-        "metrics": ("Metrics", _metrics),
-        "options": ("Training options", _options),
-        "recipes": ("Recipes", _recipes),
-        "reward-constants": ("Constants of the episode rewards", _reward_constants),
+    return {
+        name: "\n\n".join((f"# {title}", NOTICE, *parts())) + "\n" for name, (title, parts) in REFERENCE_PAGES.items()
     }
-    return {name: "\n\n".join((f"# {title}", NOTICE, *parts())) + "\n" for name, (title, parts) in pages.items()}
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -282,7 +272,10 @@ def _texts(tree: ast.Module) -> dict[str, str]:
 
 
 def _examples() -> Iterator[str]:
+    shown = "".join(page.read_text(encoding="utf-8") for page in (CHECKOUT / "docs").glob("*.md"))
     for path in sorted((CHECKOUT / "examples").glob("*.py")):
+        if f"`examples/{path.name}`:\n\n```python\n" in shown:
+            continue
         text = path.read_text(encoding="utf-8")
         yield f"## {path.stem}"
         yield f"`examples/{path.name}`:\n\n```python\n{text}```"
@@ -334,3 +327,18 @@ def _reward_constants() -> Iterator[str]:
         "[Episode rewards](../rewards.md#episode-rewards) explains the rewards."
     )
     yield as_markdown(SHIPPED)
+
+
+REFERENCE_PAGES: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {
+    "agents": ("Agents", _agents),
+    "board-columns": ("Columns of an exported board", _board_columns),
+    "boards": ("Results of the boards", _boards),
+    "datasets": ("Datasets", _datasets),
+    "examples": ("Examples", _examples),
+    "instruction-checkers": ("Instruction checkers", _instruction_checkers),
+    "metrics": ("Metrics", _metrics),
+    "options": ("Training options", _options),
+    "recipes": ("Recipes", _recipes),
+    "reward-constants": ("Constants of the episode rewards", _reward_constants),
+}
+"""Name without suffix to title and parts."""
