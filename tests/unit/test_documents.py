@@ -15,6 +15,8 @@ DOCUMENTS = tuple(f"docs/{name}.md" for name in ("judges", "rewards", "training"
 PROMISES = "docs/research/promises.md"
 
 PAGES = ("README.md", *sorted(path.relative_to(CHECKOUT).as_posix() for path in CHECKOUT.glob("docs/**/*.md")))
+HAND_WRITTEN = [page for page in PAGES if page.count("/") == 1]
+RESEARCH = [page for page in PAGES if page.startswith("docs/research/")]
 COMMAND = re.compile(r"^ *python -m training (.+)$|`python -m training ([^`]+)`", re.MULTILINE)
 
 
@@ -50,6 +52,26 @@ def test_user_pages_name_no_tests():
     pages = [page for page in PAGES if not page.startswith("docs/research/")]
     assert [page for page in pages if re.search(r"\btests/|Held by", text_of(page))] == []
     assert PROMISES in text_of("CONTRIBUTING.md")
+
+
+def words_of(pages: list[Path]) -> int:
+    return sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
+
+
+def test_pages_are_few_and_short():
+    """Those that are written by hand; docs/reference, docs/worlds, and docs/api are generated."""
+    pages = sorted((CHECKOUT / "docs").glob("*.md"))
+    assert len(pages) <= 16
+    assert words_of(pages) <= 18_000
+    assert words_of(sorted((CHECKOUT / "docs" / "research").glob("*.md"))) <= 12_000
+
+
+@pytest.mark.parametrize("page", [*HAND_WRITTEN, *RESEARCH])
+def test_lines_fit_a_diff(page):
+    """Tables, images, addresses, and what programs print or read may be longer."""
+    text = re.sub(r"^```(?:text|json)\n.*?^```$", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
+    lines = [line for line in text.split("\n") if not line.startswith(("|", "![")) and "://" not in line]
+    assert [line for line in lines if len(line) > 110] == []
 
 
 def test_every_code_block_says_whether_it_is_run():
@@ -147,11 +169,12 @@ def test_settings_of_shipped_recipes_can_be_given_as_documents_do(capsys):
     assert refused == []
 
 
-@pytest.mark.parametrize("document", ["docs/judges.md", "docs/rewards.md", "docs/question-answering.md"])
+@pytest.mark.parametrize("document", ["docs/judges.md", "docs/rewards.md", "docs/training.md"])
 def test_python_in_documents_runs(document, tmp_path, monkeypatch):
     pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", text_of(document), flags=re.DOTALL)
+    monkeypatch.syspath_prepend(str(CHECKOUT / "examples"))
+    blocks = [block for block in blocks_of(document) if (block.language, block.mark) == ("python", "run")]
     assert blocks
     for block in blocks:
-        exec(compile(block, document, "exec"), {"__name__": "document"})
+        exec(compile(block.text, document, "exec"), {"__name__": "document"})

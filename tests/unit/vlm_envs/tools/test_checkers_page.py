@@ -12,9 +12,8 @@ from vlm_envs.tools.instruction_checkers import CHECKERS
 
 DOCS = Path(__file__).parents[4] / "docs"
 TABLE = (DOCS / "reference" / "instruction-checkers.md").read_text(encoding="utf-8")
-PAGE = (
-    (DOCS / "judges.md").read_text(encoding="utf-8").partition("\n## Instruction checkers\n")[2].partition("\n## ")[0]
-)
+JUDGES = (DOCS / "judges.md").read_text(encoding="utf-8")
+PAGE = JUDGES.partition("\n## Instruction checkers\n")[2].partition("\n## ")[0]
 
 
 def test_every_check_is_listed_with_its_arguments():
