@@ -26,7 +26,7 @@ _GROUPS: dict[str, tuple[str, ...]] = {
     "Train": ("training", "fine-tuning", "stages", "pools", "curation", "scale", "training-details"),
     "Extend": ("own-world", "adapt", "own-algorithm", "tools"),
     "Papers": ("papers", "vagen", "argos", "mags-rl", "arm-thinker", "ivgr"),
-    "Results": ("training-results",),
+    "Results": ("results",),
     "Reference": (
         *("reference", "rewards", "glossary", "house"),
         *("api/vlm_envs", "api/worlds", "api/responses", "api/records"),
