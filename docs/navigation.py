@@ -26,8 +26,7 @@ _GROUPS: dict[str, tuple[str, ...]] = {
     "Evaluate": ("benchmarks", "judges"),
     "Train": ("training", "scale", "rewards"),
     "Extend": ("own-world",),
-    "Papers": ("papers", "vagen", "argos", "mags-rl", "arm-thinker", "ivgr"),
-    "Results": ("results",),
+    "Results": ("results", "vagen", "argos", "mags-rl", "arm-thinker", "ivgr"),
     "Reference": (
         *("reference", *(f"reference/{name}" for name in REFERENCE_PAGES)),
         *("api/vlm_envs", "api/worlds", "api/responses", "api/records"),

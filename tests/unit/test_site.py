@@ -275,7 +275,7 @@ def test_the_site_has_an_icon_of_its_own(site):
 
 def test_words_in_tables_of_results_stay_whole(site, chromium):
     with served(site) as address, opened(chromium, address, width=1280, scheme="light") as (page, _):
-        page.goto(f"{address}training-results.html")
+        page.goto(f"{address}results.html")
         assert broken_words(page) == []
 
 
