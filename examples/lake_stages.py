@@ -1,6 +1,6 @@
 """A staged run: imitate recorded episodes, explore, then settle at a lower learning rate.
 
-Curate its data (docs/training.md#curate-data), then train:
+Curate `runs/lake` as in docs/training.md, "Fine-tune on datasets", then train:
 python -m training --recipe examples/lake_stages.py:lake_stages
 """
 
