@@ -53,7 +53,7 @@ class TestResults:
         shown = cells_of([line for line in page.splitlines() if line.startswith("| `")])
         full = cells_of(results_table(load_records(KEPT, "results")))
         columns = [
-            full["recipe"].index(name) for name in ("lazy rival", "start", "trained (95 %)", "its expert", "minutes")
+            full["recipe"].index(name) for name in ("blind script", "start", "trained (95 %)", "its expert", "minutes")
         ]
         assert len(shown) == 9
         assert {recipe: [full[recipe][column] for column in columns] for recipe in shown} == shown
@@ -139,7 +139,7 @@ class TestResults:
         world = lake([0.0] * 40, [1.0] * 40)
         plain = record(world)
         for measured, heading, cell in (
-            ({"blind": [0.25] * 40}, "shown grey", "0.250"),
+            ({"blind": [0.25] * 40}, "blank images", "0.250"),
             ({"expert": [0.75] * 40}, "its expert", "0.750"),
             ({"greedy_before": [0.25] * 40}, "decoded greedily: start, trained", "0.250 → …"),
             (
