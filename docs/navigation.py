@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from docs.pages import page_name
+from docs.reference_pages import REFERENCE_PAGES
 from vlm_envs.registration import WORLDS
 
 DOCS = Path(__file__).parent
@@ -17,18 +18,17 @@ HOME = "index"
 """The page that stands above all groups."""
 
 _GROUPS: dict[str, tuple[str, ...]] = {
-    "Start": ("install", "quickstart"),
+    "Start": ("quickstart",),
     "Worlds": (
         *("worlds/index", *(f"worlds/{page_name(env_id).removesuffix('.md')}" for env_id in WORLDS)),
-        *("asking", "documents", "judging", "instruction-checkers"),
+        "question-answering",
     ),
-    "Evaluate": ("benchmark", "boards", "judges"),
-    "Train": ("training", "fine-tuning", "stages", "pools", "curation", "scale", "training-details"),
-    "Extend": ("own-world", "adapt", "own-algorithm", "tools"),
-    "Papers": ("papers", "vagen", "argos", "mags-rl", "arm-thinker", "ivgr"),
-    "Results": ("training-results",),
+    "Evaluate": ("benchmarks", "judges"),
+    "Train": ("training", "scale", "rewards"),
+    "Extend": ("own-world",),
+    "Results": ("results", "vagen", "argos", "mags-rl", "arm-thinker", "ivgr"),
     "Reference": (
-        *("reference", "rewards", "glossary", "house"),
+        *("reference", *(f"reference/{name}" for name in REFERENCE_PAGES)),
         *("api/vlm_envs", "api/worlds", "api/responses", "api/records"),
         *("api/agents", "api/judges", "api/training", "api/benchmarks"),
     ),
@@ -39,8 +39,7 @@ RESEARCH = "Research notes"
 
 SEARCH_WORDS: dict[str, tuple[str, ...]] = {
     "quickstart": ("tutorial", "getting started"),
-    "benchmark": ("evaluate", "evaluation", "benchmark", "huggingface", "hugging face", "stable baselines"),
-    "boards": ("stable baselines",),
+    "benchmarks": ("evaluate", "evaluation", "benchmark", "huggingface", "hugging face", "stable baselines"),
     "training": ("train", "training", "checkpoint", "huggingface", "hugging face"),
     "scale": ("gpu", "gpus"),
 }

@@ -1,7 +1,7 @@
-"""Writes what the documentation takes from elsewhere: pages of worlds from docstrings, examples, pictures.
+"""Writes the generated parts of the documentation: world pages, reference pages, examples, and images.
 
-`make pages` writes it; a test says when it is out of date. The pages are files of the checkout, so that they read the
-same wherever its Markdown is shown.
+`make pages` runs it, and a test fails when a page is out of date. Generated pages are committed, so that they also
+read well in the checkout.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks.models.board.board import Board
 from benchmarks.models.board.verification import verify
 from benchmarks.models.page.board_page import build_page
 from docs import grid, house
-from judges.episode_rewards.reward_registry import SHIPPED, as_markdown
+from docs.reference_pages import reference_pages
 from vlm_envs.cli.gallery import file_name, strip_of
 from vlm_envs.cli.named_worlds import describe, docstring
 from vlm_envs.registration import NEEDS, VARIANTS, WORLDS
@@ -52,25 +52,17 @@ EXAMPLE = re.compile(r"(`(?P<path>examples/\w+\.py)`:\n\n```python\n).*?(?=^```$
 """A whole example in a page, after its name."""
 
 
-CONSTANTS = re.compile(r"(<!-- constants -->\n\n).*?(\n\n<!-- end of constants -->)", re.DOTALL)
-"""The place of the table of constants."""
-
-
 def pages() -> dict[Path, str]:
-    """Returns every file of text that this module writes, with what it should hold."""
-    examples = {path: with_constants(with_examples(path.read_text(encoding="utf-8"))) for path in DOCS.glob("*.md")}
+    """Returns the text of every file that this module writes, by path."""
+    examples = {path: with_examples(path.read_text(encoding="utf-8")) for path in DOCS.glob("*.md")}
+    reference = {DOCS / "reference" / f"{name}.md": text for name, text in reference_pages().items()}
     worlds = {DOCS / "worlds" / page_name(env_id): world_page(env_id) for env_id in WORLDS}
-    return examples | worlds | {DOCS / "worlds" / "index.md": index_page(), house.DRAWING: house.drawing()}
+    return examples | reference | worlds | {DOCS / "worlds" / "index.md": index_page(), house.DRAWING: house.drawing()}
 
 
 def with_examples(markdown: str) -> str:
     """Returns a page with each example as it stands in its file."""
     return EXAMPLE.sub(lambda match: match[1] + (CHECKOUT / match["path"]).read_text(encoding="utf-8"), markdown)
-
-
-def with_constants(markdown: str) -> str:
-    """Returns a page with the table of the rewards' constants as the code has them, if it has a place for one."""
-    return CONSTANTS.sub(lambda match: f"{match[1]}{as_markdown(SHIPPED)}{match[2]}", markdown)
 
 
 def page_name(env_id: str) -> str:
@@ -178,7 +170,8 @@ def main(*, pictures: bool = False, boards: bool = False) -> int:
         for env_id, seed in SEEDS.items():
             strip_of(env_id, seed).image.save(PICTURES / file_name(env_id), optimize=True)
         grid.grid().save(grid.PATH, optimize=True)
-    (DOCS / "worlds").mkdir(exist_ok=True)
+    for folder in ("reference", "worlds"):
+        (DOCS / folder).mkdir(exist_ok=True)
     for path, text in pages().items():
         path.write_text(text, encoding="utf-8")
     return 0

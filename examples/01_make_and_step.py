@@ -11,7 +11,7 @@ print(observation["text"])
 print("picture:", observation["image"].shape, observation["image"].dtype)
 
 # An action is the model's whole response. This one is in the format the prompt asks for.
-observation, reward, terminated, truncated, info = env.step("<think>Try two moves.</think><answer>Up, Left</answer>")
+observation, reward, terminated, truncated, info = env.step("<think>Move.</think><answer>Up, Left</answer>")
 print(observation["text"])
 print("reward:", reward, "=", info["reward_terms"])
 

@@ -3,7 +3,7 @@
 A request that exceeds a limit of the model (a full context, a content filter, too many or too large images)
 gets an HTTP error, but repeating it would not help: the agent's episode ends, and its provider has not failed.
 Everything that is not in the tables stays an error, and so does a server that reads no images.
-docs/benchmark.md shows the tables.
+docs/reference/agents.md shows the tables.
 """
 
 from __future__ import annotations

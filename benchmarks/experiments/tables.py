@@ -36,7 +36,7 @@ SHOWS, DOES_NOT_SHOW, CANNOT_BE_TOLD = "shows", "does not show", "cannot be told
 NOT_RUN, NOT_FINISHED = "not run here yet", "not finished"
 
 EXPERT = "its expert"
-BLANK = "shown grey"
+BLANK = "blank images"
 GREEDY = "decoded greedily: start, trained"
 TOOL_USED = "tool used: start, trained"
 _OPTIONAL = (EXPERT, BLANK, GREEDY, TOOL_USED)
@@ -202,7 +202,7 @@ def _results_row(title: str, seeds: Sequence[Record]) -> dict[str, str]:
     world, (low, high), p = worlds[0], seeds_rate_interval(worlds), gain_p_value(worlds)
     return {
         "recipe": title if world.measure == "success" else f"{title}, {world.measure}",
-        "lazy rival": _mean(worlds, "lazy"),
+        "blind script": _mean(worlds, "lazy"),
         "start": _mean(worlds, "before"),
         "trained (95 %)": f"**{_mean(worlds, 'after')}** ({low:.3f} to {high:.3f})",
         "p": "< 0.0001" if p < 1e-4 else f"{p:.4f}",

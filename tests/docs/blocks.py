@@ -46,7 +46,8 @@ class Block:
 
 def user_pages() -> list[str]:
     """Returns the pages whose code blocks are marked, relative to the checkout."""
-    pages = sorted((CHECKOUT / "docs").glob("*.md"))
+    docs = CHECKOUT / "docs"
+    pages = [*sorted(docs.glob("*.md")), *sorted(docs.glob("reference/*.md"))]
     return ["README.md", *(path.relative_to(CHECKOUT).as_posix() for path in pages)]
 
 

@@ -23,6 +23,8 @@ SAYS: dict[str, list[str]] = {
     "02_oracle_episode.py": ["actions left 0", "solved: True"],
     "03_vector.py": ["observations: 8 dicts of ['image', 'text']", "of 8"],
     "adapted_env.py": ["Game: MiniGrid-DoorKey-5x5.", "The door is at", "Done: "],
+    "curriculum.py": [],
+    "lake_stages.py": [],
     "memory_game.py": [],
     "minimal_loop.py": ["before: ", "iteration 2: success ", "policy_loss", "after: "],
     "own_agent.py": [],
@@ -106,3 +108,14 @@ def test_the_notebook_runs_and_is_committed_without_outputs(monkeypatch, tmp_pat
     assert {row.agent for row in names["board"].rows} == {"beeline", "oracle"}
     assert names["tiny"].success.popitem()[1].rate > 0.5
     assert names["again"].success
+
+
+@pytest.mark.parametrize(
+    ("recipe", "says"),
+    [("examples/curriculum.py", "usage: "), ("examples/lake_stages.py:lake_stages", "3. accuracy: PPO")],
+)
+def test_recipes_of_the_examples_are_found(recipe, says, monkeypatch, capsys):
+    monkeypatch.chdir(CHECKOUT)
+    with pytest.raises(SystemExit, match="0"):
+        main(["--recipe", recipe, "--help"])
+    assert says in capsys.readouterr().out

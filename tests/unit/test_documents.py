@@ -1,6 +1,7 @@
 """What documents name exists: tests, modules, fields of configurations."""
 
 import ast
+import csv
 import re
 import shlex
 from dataclasses import fields
@@ -11,13 +12,15 @@ import pytest
 from tests.docs.blocks import LANGUAGES, MARKS, blocks_of, user_pages
 
 CHECKOUT = Path(__file__).parents[2]
-DOCUMENTS = tuple(
-    f"docs/{name}.md"
-    for name in ("judges", "rewards", "training", "training-details", "fine-tuning", "pools", "stages")
-)
-PROMISES = "docs/research/promises.md"
+DOCUMENTS = tuple(f"docs/{name}.md" for name in ("judges", "rewards", "training"))
+PROMISES = "tests/promises.csv"
 
 PAGES = ("README.md", *sorted(path.relative_to(CHECKOUT).as_posix() for path in CHECKOUT.glob("docs/**/*.md")))
+HAND_WRITTEN = [page for page in PAGES if page.count("/") == 1]
+RESEARCH = [page for page in PAGES if page.startswith("docs/research/")]
+PRINTED = "docs/research/ablations.md"
+"""Whose text `python -m benchmarks experiment ablations --table` prints."""
+
 COMMAND = re.compile(r"^ *python -m training (.+)$|`python -m training ([^`]+)`", re.MULTILINE)
 
 
@@ -26,24 +29,26 @@ def text_of(document: str) -> str:
 
 
 def test_every_test_that_holds_a_promise_exists():
-    named = re.findall(r"`(tests/[\w/]+(?:\.py)?)(?:::([\w:]+))?`", text_of(PROMISES))
-    assert len(named) > 600
+    """A row without a promise has one in the name of its test."""
+    rows = list(csv.DictReader(text_of(PROMISES).splitlines()))
+    assert len(rows) > 600
+    assert [row["test"] for row in rows if not row["promise"] and "::" not in row["test"]] == []
     missing = []
     bodies: dict[str, list[ast.stmt]] = {}
-    for path, name in named:
+    for path, *names in (row["test"].split("::") for row in rows):
         if not (CHECKOUT / path).exists():
             missing.append(path)
             continue
-        if not name:
+        if not names:
             continue
         if path not in bodies:
             bodies[path] = ast.parse((CHECKOUT / path).read_text(encoding="utf-8")).body
         body = bodies[path]
-        for part in name.split("::"):
-            found = [node for node in body if getattr(node, "name", None) == part]
+        for name in names:
+            found = [node for node in body if getattr(node, "name", None) == name]
             body = getattr(found[0], "body", []) if found else []
             if not found:
-                missing.append(f"{path}::{name}")
+                missing.append("::".join((path, *names)))
                 break
     assert missing == []
 
@@ -53,6 +58,26 @@ def test_user_pages_name_no_tests():
     pages = [page for page in PAGES if not page.startswith("docs/research/")]
     assert [page for page in pages if re.search(r"\btests/|Held by", text_of(page))] == []
     assert PROMISES in text_of("CONTRIBUTING.md")
+
+
+def words_of(pages: list[Path]) -> int:
+    return sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
+
+
+def test_pages_are_few_and_short():
+    """Those that are written by hand; docs/reference, docs/worlds, and docs/api are generated."""
+    pages = sorted((CHECKOUT / "docs").glob("*.md"))
+    assert len(pages) <= 16
+    assert words_of(pages) <= 18_000
+    assert words_of(sorted((CHECKOUT / "docs" / "research").glob("*.md"))) <= 12_000
+
+
+@pytest.mark.parametrize("page", [page for page in (*HAND_WRITTEN, *RESEARCH) if page != PRINTED])
+def test_lines_fit_a_diff(page):
+    """Tables, images, addresses, and what programs print or read may be longer."""
+    text = re.sub(r"^```(?:text|json)\n.*?^```$", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
+    lines = [line for line in text.split("\n") if not line.startswith(("|", "![")) and "://" not in line]
+    assert [line for line in lines if len(line) > 110] == []
 
 
 def test_every_code_block_says_whether_it_is_run():
@@ -150,11 +175,12 @@ def test_settings_of_shipped_recipes_can_be_given_as_documents_do(capsys):
     assert refused == []
 
 
-@pytest.mark.parametrize("document", ["docs/judges.md", "docs/training.md", "docs/pools.md", "docs/stages.md"])
+@pytest.mark.parametrize("document", ["docs/judges.md", "docs/rewards.md", "docs/training.md"])
 def test_python_in_documents_runs(document, tmp_path, monkeypatch):
     pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", text_of(document), flags=re.DOTALL)
+    monkeypatch.syspath_prepend(str(CHECKOUT / "examples"))
+    blocks = [block for block in blocks_of(document) if (block.language, block.mark) == ("python", "run")]
     assert blocks
     for block in blocks:
-        exec(compile(block, document, "exec"), {"__name__": "document"})
+        exec(compile(block.text, document, "exec"), {"__name__": "document"})

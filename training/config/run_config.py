@@ -110,8 +110,8 @@ class RunConfig:
         record_every: Iterations between those whose first episodes are recorded for the report, with advantages and
             values; 0 for none.
         seed: Seed of everything.
-        device: Where models live: `"auto"` takes a GPU if there is one, else the CPU. `docs/scale.md` tells what ran
-            on a GPU; the tests update, sample and cold-start on a second device that refuses the CPU's tensors.
+        device: Where models live: `"auto"` takes a GPU if there is one, else the CPU. `docs/scale.md` lists
+            what ran on one.
         dtype: Type of the weights that models compute with, and that `latest/model` has. What the optimisers step is
             float32 either way, and so is what a run goes on from.
         num_threads: CPU threads of torch; 0 leaves torch's own choice. Several wait for each other at every operation:

@@ -103,7 +103,7 @@ def run_replay(options: ReplayOptions) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions:
-    """Write a board as a table with one row per episode; docs/boards.md describes its columns.
+    """Write a board as a table with one row per episode; docs/reference/board-columns.md describes its columns.
 
     Attributes:
         board: The board's folder.

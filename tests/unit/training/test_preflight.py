@@ -84,6 +84,7 @@ def test_judges_are_left_out_where_there_are_no_rules_and_that_is_told():
 
 def test_the_rules_of_the_page_judge_its_world(tmp_path, monkeypatch):
     page = (CHECKOUT / "docs" / "own-world.md").read_text(encoding="utf-8").partition("\n## Judge it\n")[2]
+    page = page.partition("\n## ")[0]
     (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
     (command,) = re.findall(r"```bash\npython -m training (.*?)\n```", page, re.S)
     (tmp_path / "bulb_rules.py").write_text(code)

@@ -244,7 +244,7 @@ def test_a_misspelled_argument_in_a_pickled_error_is_still_named():
     "make_env",
     [
         partial(gym.make, LAKE, action_mode="discrete"),
-        lambda: DiscreteWorld(vlm_envs.make(LAKE), actions_per_response=3, downscale=2),  # docs/benchmark.md
+        lambda: DiscreteWorld(vlm_envs.make(LAKE), actions_per_response=3, downscale=2),  # docs/benchmarks.md
     ],
 )
 def test_stable_baselines3_takes_what_the_docs_say(make_env):

@@ -371,7 +371,7 @@ def test_whether_a_prompt_fits_without_its_response(message, max_tokens, expecte
 
 
 def test_the_documentation_lists_every_code():
-    page = (Path(__file__).parents[4] / "docs" / "benchmark.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "reference" / "agents.md").read_text()
     assert not [code for codes in CODES.values() for code in codes if f"`{code}`" not in page]
 
 

@@ -40,11 +40,26 @@ class TestResults:
     """Recipes beside their starts, baselines, and experts."""
 
     @pytest.mark.soak
-    def test_tables_of_training_results_are_of_the_records_in_the_repository(self):
-        page = (CHECKOUT / "docs" / "training-results.md").read_text(encoding="utf-8")
+    def test_tables_of_the_notebook_are_of_the_records_in_the_repository(self):
+        page = (CHECKOUT / "docs" / "research" / "tiny-recipes.md").read_text(encoding="utf-8")
         for table_of in (results_table, expert_table, greedy_table):
             table = table_of(load_records(KEPT, "results"))
             assert len(table) > 4 and "\n".join(table) in page
+
+    @pytest.mark.soak
+    def test_the_table_of_results_has_the_notebook_s_numbers(self):
+        def cells_of(rows: list[str]) -> dict[str, list[str]]:
+            split = [row.removesuffix(" |").removeprefix("| ").split(" | ") for row in rows]
+            return {recipe.partition(",")[0]: cells for recipe, *cells in split}
+
+        page = (CHECKOUT / "docs" / "results.md").read_text(encoding="utf-8")
+        shown = cells_of([line for line in page.splitlines() if line.startswith("| `")])
+        full = cells_of(results_table(load_records(KEPT, "results")))
+        columns = [
+            full["recipe"].index(name) for name in ("blind script", "start", "trained (95 %)", "its expert", "minutes")
+        ]
+        assert len(shown) == 9
+        assert {recipe: [full[recipe][column] for column in columns] for recipe in shown} == shown
 
     def test_the_readme_s_table_is_of_the_records_in_the_repository(self):
         table = summary_table(load_records(KEPT, "results"))
@@ -142,7 +157,7 @@ class TestResults:
         world = lake([0.0] * 40, [1.0] * 40)
         plain = record(world)
         for measured, heading, cell in (
-            ({"blind": [0.25] * 40}, "shown grey", "0.250"),
+            ({"blind": [0.25] * 40}, "blank images", "0.250"),
             ({"expert": [0.75] * 40}, "its expert", "0.750"),
             ({"greedy_before": [0.25] * 40}, "decoded greedily: start, trained", "0.250 → …"),
             (

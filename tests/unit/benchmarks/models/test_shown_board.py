@@ -19,7 +19,7 @@ def test_the_shown_board_is_verified_and_its_table_is_what_it_measured():
     board = Board(BOARDS / "four-worlds")
     measured = rows(board.lines(), board.record["worlds"])
     assert marked_rows(board, board.episodes()) == {(row.agent, row.world) for row in measured}
-    page = (BOARDS.parent / "boards.md").read_text(encoding="utf-8")
+    page = (BOARDS.parent / "reference" / "boards.md").read_text(encoding="utf-8")
     told = re.findall(r"^\| `(.+?)` \| (.+?) \| ([\d.]+) \| (.+?) \|$", page, re.MULTILINE)
     assert sorted(told) == sorted(
         (row.world.partition(":")[0], row.agent, f"{row.success:.3f}", "{:.3f} to {:.3f}".format(*row.interval))

@@ -228,7 +228,7 @@ def test_the_command_lists_what_is_asked_for(capsys):
 
 
 def test_the_documentation_has_them_all(capsys):
-    page = (Path(__file__).parents[4] / "docs" / "rewards.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "docs" / "reference" / "reward-constants.md").read_text(encoding="utf-8")
     assert main(["rewards", *[reward.name for reward in SHIPPED], "--markdown"]) == 0
     assert capsys.readouterr().out in page, "run make pages"
     assert all(f"\n| `{constant}` | " in page for _, constant in CONSTANTS)

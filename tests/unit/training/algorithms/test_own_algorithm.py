@@ -1,4 +1,4 @@
-"""The algorithm of docs/own-algorithm.md in its one file: advantages worked out by hand, and two iterations."""
+"""The algorithm of examples/rloo.py: advantages worked out by hand, and two iterations."""
 
 from __future__ import annotations
 

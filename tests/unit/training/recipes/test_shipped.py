@@ -65,7 +65,7 @@ def test_a_shipped_cold_start_was_made_from_its_recipe(name):
 
 
 def test_the_page_lists_every_start_with_its_steps_and_what_it_solves():
-    page = (ROOT / "docs" / "training-results.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "research" / "tiny-recipes.md").read_text(encoding="utf-8")
     starts = sorted(CHECKPOINTS.iterdir())
     for start in starts:
         made_from = json.loads((start / PROVENANCE).read_text())
@@ -79,7 +79,7 @@ def test_the_page_lists_every_start_with_its_steps_and_what_it_solves():
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_page_has_one_command_for_every_start(name, capsys):
-    page = (ROOT / "docs" / "training-results.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "research" / "tiny-recipes.md").read_text(encoding="utf-8")
     (line,) = [line for line in page.splitlines() if line.startswith(f"| `{name}`") and " steps | " in line]
     command = line.split("|")[-2].strip()
     assert command == f"`python -m training cold_start {name}`"

@@ -150,7 +150,7 @@ def test_texts_beyond_the_limit_are_cut_at_marks_without_pysbd():
     ],
 )
 def test_where_counts_differ_from_punkts_they_differ_like_this(text, here, punkt):
-    """The table of `docs/instruction-checkers.md`; Punkt's numbers were read off NLTK 3.10 with its punkt_tab."""
+    """Punkt's numbers were read off NLTK 3.10 with its punkt_tab."""
     assert len(sentences_of(text)) == here != punkt
 
 
