@@ -8,14 +8,14 @@ import pytest
 from tests.language import ALLOWED, CHECKOUT, findings
 
 ALLOWANCE = {
-    "vlm_envs": 1625,
-    "agents": 613,
-    "judges": 390,
-    "training": 1323,
-    "benchmarks": 403,
-    "docs": 9,
+    "vlm_envs": 0,
+    "agents": 599,
+    "judges": 375,
+    "training": 1290,
+    "benchmarks": 389,
+    "docs": 8,
     "examples": 11,
-    "tests": 1417,
+    "tests": 1410,
 }
 """Findings that are left in each package. A number only goes down; the goal is zero."""
 
@@ -73,4 +73,5 @@ QUESTION = "What colour is behind the picture?"
 
 if __name__ == "__main__":  # python -m tests.test_language vlm_envs/qa: lists what is left
     for name in sys.argv[1:]:
-        print(*(finding for path in files_of(name) for finding in findings(path)), sep="\n")
+        for finding in (finding for path in files_of(name) for finding in findings(path)):
+            print(finding)

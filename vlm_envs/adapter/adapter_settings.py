@@ -333,7 +333,7 @@ def require_env(env_id: str) -> str:
     described = env_id.removeprefix(f"{ADAPT}:")
     require(
         described == env_id,
-        f"{env_id}: expected the id of a Gymnasium environment, without the prefix {ADAPT}: {described!r}.",
+        f"{env_id}: omit the prefix {ADAPT!r} of the environment's id: {described!r}.",
     )
     if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         for variable, value in HEADLESS.items():  # most are read when a library is imported

@@ -206,7 +206,7 @@ class DatasetSource:
                 if str(error) not in self._broken:
                     self._broken[str(error)] = None
                     message = f"Omitted a row of {self._name}: {error} Another one is shown instead."
-                    warnings.warn(f"{message} {len(self._broken)} rows are omitted so far.", stacklevel=3)
+                    warnings.warn(f"{message} Rows omitted so far: {len(self._broken)}.", stacklevel=3)
         raise GenerationError(
             f"None of {num_tried} rows drawn from the dataset {self._name} can be shown. "
             f"{named_first(self.broken_rows)} Copy its images again."

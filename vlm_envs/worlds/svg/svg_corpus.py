@@ -126,4 +126,6 @@ def _column(names: Iterable[str], source: Path) -> str:
     for name in known:
         if str(name).lower() == COLUMN.lower():
             return name
-    raise ConfigError(f"data={str(source)!r} has only the columns {', '.join(known)[:200] or 'none'}. {_EXPECTED}.")
+    raise ConfigError(
+        f"data={str(source)!r} has no column {COLUMN!r}; its columns: {', '.join(known)[:200] or 'none'}. {_EXPECTED}."
+    )

@@ -133,7 +133,7 @@ def test_the_name_of_a_file_without_its_ending_names_the_file(tmp_path, monkeypa
 @pytest.mark.parametrize("names", [("count", "count-v0"), ("count-v0", "count")])
 def test_names_that_differ_in_having_a_version_are_explained(names):
     vlm_envs.adapt(TALLY, name=names[0])
-    with pytest.raises(ConfigError, match=rf"Adapted/{names[1]} cannot be registered beside Adapted/{names[0]}:"):
+    with pytest.raises(ConfigError, match=rf"Adapted/{names[1]} conflicts with Adapted/{names[0]}:"):
         vlm_envs.adapt(TALLY, name=names[1], goal="Count.")
 
 
@@ -173,7 +173,7 @@ def test_ids_that_only_look_like_one_are_explained(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="env must be"):
         registered_name("adapt:")
     for make in (registered_name, vlm_envs.adapt):
-        with pytest.raises(ConfigError, match=f"without adapt: in front: '{TALLY}'"):
+        with pytest.raises(ConfigError, match=f"omit the prefix 'adapt' .*: '{TALLY}'"):
             make(f"{'adapt:' * (1 + (make is registered_name))}{TALLY}")
 
 
@@ -184,7 +184,7 @@ def test_ids_that_only_look_like_one_are_explained(tmp_path, monkeypatch):
         ({"plan": "no_such_module_here:plan"}, "no_such_module_here"),
         ({"hint": ["misson"]}, "Did you mean 'mission'?"),
         ({"make": {"lsat": 3}}, "lsat"),
-        ({"make": {"frame": "none"}}, "draws no images"),
+        ({"make": {"frame": "none"}}, "renders no images"),
         ({"make": {"frame": "float"}}, "float64"),
         ({"make": {"space": "dict"}}, "Dict"),
         ({"obs_mode": "text"}, "describe"),

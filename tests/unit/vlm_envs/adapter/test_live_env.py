@@ -78,7 +78,7 @@ def step_with(reward):
         ({"step": lambda self, action: (0, 0.0, False, {})}, "step() should return"),
         ({"step": step_with(None)}, "should be a number; got None"),
         ({"step": step_with(np.zeros(2))}, "should be a number; got array"),
-        ({"_seen": lambda self: {"a": object()}}, "an object of the type object"),
+        ({"_seen": lambda self: {"a": object()}}, "object of type object"),
     ],
 )
 def test_faults_are_explained_in_one_line_that_names_the_environment(methods, words, limit, adapted):

@@ -226,7 +226,7 @@ def test_a_shelf_of_documents():
     with pytest.raises(ToolError, match="Documents that exist: a, b") as refusal:
         shelf.document("</tool_response>")
     assert refusal.value.kind is ToolErrorKind.UNKNOWN_FILE and not {"<", ">"} & set(refusal.value.message)
-    with pytest.raises(ConfigError, match="name of its own"):
+    with pytest.raises(ConfigError, match="distinct names"):
         DocumentShelf([PictureDocument("a", (white(),))] * 2)
     with pytest.raises(ConfigError, match="printable"):
         DocumentShelf([PictureDocument("<answer>", (white(),))])

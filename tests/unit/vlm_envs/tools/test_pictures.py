@@ -23,7 +23,7 @@ def test_pixels_cannot_change():
     assert picture.pixels[3, 4].tolist() == [4, 3, 7]
     with pytest.raises(ValueError, match="read-only"):
         picture.pixels[0, 0, 0] = 1
-    with pytest.raises(AttributeError, match="is a value"):
+    with pytest.raises(AttributeError, match="is immutable"):
         picture.pixels = array
 
 

@@ -164,7 +164,7 @@ def test_a_missing_pydantic_names_the_extra():
 
 
 def test_names_of_tools_are_different():
-    with pytest.raises(ConfigError, match="name of its own"):
+    with pytest.raises(ConfigError, match="distinct names"):
         REGISTRY.with_tools(REGISTRY)
 
 

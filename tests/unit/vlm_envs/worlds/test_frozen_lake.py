@@ -192,7 +192,7 @@ def test_generation_is_the_same_in_every_process() -> None:
 
 def test_an_impossible_band_says_so() -> None:
     dynamics = FrozenLakeDynamics(size=3, min_solution_length=20, max_solution_length=30)
-    with pytest.raises(GenerationError, match=r"20 to 30 moves.*5000 tries.*Widen the band"):
+    with pytest.raises(GenerationError, match=r"20 to 30 moves.*5000.*min_solution_length"):
         dynamics.generate(rng(), "train")
 
 
@@ -213,7 +213,7 @@ def test_a_configuration_without_lakes_is_refused(arguments: dict[str, object], 
 
 @pytest.mark.parametrize("env_id", ["VLM/FrozenLake-v0", "VLM/Sokoban-v0"])
 def test_a_budget_too_small_for_any_level_is_told_so(env_id: str) -> None:
-    with pytest.raises(ConfigError, match=r"^max_turns=1 of max_actions_per_turn=3 are 3 moves, and no level takes "):
+    with pytest.raises(ConfigError, match=r"^max_turns=1 and max_actions_per_turn=3 allow 3 moves"):
         make(env_id, max_turns=1)
 
 
@@ -222,7 +222,7 @@ def test_a_budget_too_small_for_any_level_is_told_so(env_id: str) -> None:
     [
         ("", "at least one row"),
         ("P__G\n__", "row 1 .* has 2"),
-        ("P__G\n____", "must be square; got 2 rows of 4"),
+        ("P__G\n____", "must be square; got 2 rows"),
         ("P_\n_Q", r"Unknown symbol 'Q' at \(row, column\) \(1, 1\)"),
         ("__\n_G", "exactly one player .* got 0"),
         ("P_\n__", "exactly one goal .* got 0"),

@@ -144,7 +144,7 @@ def test_rows_of_a_local_data_set_can_be_judged(tmp_path):
 
 
 def test_misuse_is_explained(tmp_path):
-    with pytest.raises(ConfigError, match="go together"):
+    with pytest.raises(ConfigError, match="both dataset and folder"):
         make(dataset="armbench_vl")
     with pytest.raises(ConfigError, match=r"^dataset must be one of 'vl_rewardbench', "):
         make(dataset="nope", folder=str(tmp_path))

@@ -121,7 +121,7 @@ def test_generation_is_the_same_in_every_process() -> None:
 
 def test_an_impossible_band_says_so() -> None:
     dynamics = SokobanDynamics(dim_room=(5, 5), min_solution_length=60, max_solution_length=70)
-    with pytest.raises(GenerationError, match=r"60 to 70 moves.*3000 tries.*Widen the band"):
+    with pytest.raises(GenerationError, match=r"60 to 70 moves.*3000.*min_solution_length"):
         dynamics.generate(rng(), "train")
 
 
@@ -132,7 +132,7 @@ def test_an_impossible_band_says_so() -> None:
         ({"dim_room": (4, 3)}, r"need 3 cells inside the walls; dim_room=\(4, 3\) has 2"),
         ({"dim_room": (6,)}, r"dim_room must be \(rows, columns\)"),
         ({"num_boxes": 0}, "num_boxes must be an integer of at least 1; got 0"),
-        ({"num_boxes": 8}, "8 boxes, as many targets and the player need 17 cells inside the walls"),
+        ({"num_boxes": 8}, r"8 boxes, .* need 17 cells"),
         ({"min_solution_length": 10}, "max_solution_length must be an integer of at least 10; got 9"),
     ],
 )

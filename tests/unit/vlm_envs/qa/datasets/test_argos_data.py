@@ -145,7 +145,7 @@ class TestPixmoCount:
         source, told = quietly(dataset_source, "pixmo_count", tmp_path)
         assert told == []
         rng = np.random.default_rng(0)
-        with pytest.warns(UserWarning, match=r"pixmo_count\. train.jsonl, line 1: .*bad.jpg"):
+        with pytest.warns(UserWarning, match=r"pixmo_count: train.jsonl, line 1: .*bad.jpg"):
             drawn = [source.draw(rng, "train").sample_id for _ in range(12)]
         assert set(drawn) == {"pixmo_count:train/1"} and len(source.broken_rows) == 1
         put(tmp_path / "images" / "good.jpg", b"")
@@ -244,7 +244,7 @@ class TestVideoR1:
         assert len(told["images"]) == 3 and info["state"]["times_s"] == [0.0, 9.5, 19.5]
 
     def test_a_number_of_frames_is_of_a_data_set_and_has_a_first_and_a_last(self, tmp_path):
-        with pytest.raises(ConfigError, match=r"max_frames=3 is of a dataset's videos.*num_frames"):
+        with pytest.raises(ConfigError, match=r"max_frames=3 needs a dataset.*num_frames"):
             vlm_envs.make("VLM/VideoQA-v0", max_frames=3)
         with pytest.raises(ConfigError, match="max_frames"):
             video_source("video_r1", tmp_path, max_frames=1)
@@ -298,7 +298,7 @@ class TestVideoR1:
             warnings.simplefilter("ignore")
             drawn = {source.draw(np.random.default_rng(seed), "test").sample_id for seed in range(12)}
         assert drawn == {"video_r1:part/0"}
-        assert {"pictures in empty" in each or "one size in mixed" in each for each in source.broken_rows} == {True}
+        assert {"images in empty" in each or "one size in mixed" in each for each in source.broken_rows} == {True}
 
     def test_the_questions_of_a_video_stay_in_one_split(self, tmp_path):
         for number in range(30):

@@ -120,7 +120,7 @@ def test_ocr_that_is_none_is_explained(mp_folder, content):
     ],
 )
 def test_broken_rows_of_mp_docvqa_are_named_and_left_out(mp_folder, changes, message):
-    with pytest.warns(UserWarning, match=f"1 of 2 rows of mp_docvqa are left out. {message}"):
+    with pytest.warns(UserWarning, match=f"1 of 2 rows of mp_docvqa. {message}"):
         source = document_source("mp_docvqa", mp_folder(mp_row(1), mp_row(**({"number": 2} | changes))))
     assert source.ids("val") == ("mp_docvqa:1",) and len(source.broken_rows) == 1
 

@@ -25,7 +25,7 @@ WANTED = Wanted(instruction_set="base", min_solution_length=5, max_solution_leng
 
 
 def test_the_local_executable_is_checked_first(tmp_path: Path) -> None:
-    with pytest.raises(EngineUnavailableError, match=r"local_executable_path='.*nothing' is no executable file"):
+    with pytest.raises(EngineUnavailableError, match=r"local_executable_path='.*nothing' is not an executable"):
         NavigationWorld(engine="ai2thor", local_executable_path=tmp_path / "nothing")
     build = tmp_path / "thor"
     build.write_text("", encoding="utf-8")

@@ -48,11 +48,11 @@ def test_a_level_is_short_and_loads_again() -> None:
         (changed(["home"], []), "exactly the keys 'rooms'"),
         (changed(["home", "rooms"], []), "at least one room"),
         (changed(["home", "rooms", 0, 0], "castle"), "kind must be one of"),
-        (changed(["home", "rooms", 0, 3], 10**9), "whole number from 0 to 100"),
+        (changed(["home", "rooms", 0, 3], 10**9), "from 0 to 100"),
         (changed(["home", "rooms", 0, 3], 10**400), "a huge number"),
-        (changed(["home", "rooms", 0, 3], float("nan")), "whole number"),
-        (changed(["home", "rooms", 0, 3], True), "whole number"),
-        (changed(["home", "rooms", 0], [1]), r"A room is \[kind"),
+        (changed(["home", "rooms", 0, 3], float("nan")), "integer"),
+        (changed(["home", "rooms", 0, 3], True), "integer"),
+        (changed(["home", "rooms", 0], [1]), r"A room must be .*\[kind"),
         (changed(["home", "rooms", 0, 1], LEVEL["home"]["rooms"][0][3]), "two lattice steps"),
         (changed(["home", "rooms"], [LEVEL["home"]["rooms"][0]] * 12), "overlap"),
         (changed(["home", "rooms", 0, 4], LEVEL["home"]["rooms"][0][4] + 1), "overlap"),
@@ -61,7 +61,7 @@ def test_a_level_is_short_and_loads_again() -> None:
         (changed(["home", "things", 0, 0], "Dragon"), "kind must be one of"),
         (changed(["home", "things", 0, 5], {}), "color must be one of"),
         (changed(["home", "things"], [LEVEL["home"]["things"][0]] * 251), "at most 250"),
-        (changed(["home", "things"], []), "target must be a whole number from 0 to -1"),
+        (changed(["home", "things"], []), "target must be an integer"),
         (changed(["target"], len(LEVEL["home"]["things"])), "target must be"),
         (changed(["pose"], [1, 1]), r"\[x, y, heading, tilt\]"),
         (changed(["pose", 2], 4), "heading"),
@@ -92,7 +92,7 @@ def test_a_level_that_is_over_or_unsolvable_is_refused() -> None:
         if x + east >= 0 and y + north >= 0
     ]
     target = LEVEL["home"]["things"][STATE.target]
-    with pytest.raises(LevelError, match=r"No way leads|cannot stand"):
+    with pytest.raises(LevelError, match=r"cannot be reached|cannot stand"):
         DYNAMICS.load(json.dumps({**LEVEL, "home": {**LEVEL["home"], "things": [target, *walls]}, "target": 0}))
 
 

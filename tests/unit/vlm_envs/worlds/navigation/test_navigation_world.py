@@ -212,7 +212,7 @@ def test_an_impossible_band_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vlm_envs.worlds.navigation.navigation_levels.NUM_HOMES", 20)
     rules = dynamics()
     rules.wanted = Wanted(instruction_set="base", min_solution_length=300, max_solution_length=301)
-    with pytest.raises(GenerationError, match=r"300 to 301 actions.*Widen the band"):
+    with pytest.raises(GenerationError, match=r"300 to 301 actions.*min_solution_length"):
         rules.generate(rng(), "train")
 
 
@@ -227,7 +227,7 @@ def test_an_impossible_band_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"fov": float("nan")}, "got nan"),
         ({"success_threshold": "1"}, "success_threshold must be a number"),
         ({"resolution": 8}, r"resolution must be an integer from 16 to 2048; got 8\."),
-        ({"min_solution_length": 21}, "are 20 moves, and no level takes fewer than min_solution_length=21"),
+        ({"min_solution_length": 21}, "20 moves, .* min_solution_length=21"),
         ({"max_visible": -1}, "max_visible"),
         ({"things": ("Bed", "Fridg")}, r"things must be one of .*Did you mean 'Fridge'"),
         ({"things": ()}, "things must list at least one kind"),

@@ -237,12 +237,12 @@ def test_icons_of_a_users_own_are_drawn(form, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("icons.csv", "Name,Markup\na,b\n", "has the columns Name, Markup"),
-        ("icons.csv", "", "has the columns none"),
+        ("icons.csv", "Name,Markup\na,b\n", "columns: Name, Markup"),
+        ("icons.csv", "", "columns: none"),
         ("icons.jsonl", '{"Svg": ', "line 1: expected a JSON object"),
         ("icons.jsonl", "[1]\n", "expected a JSON object"),
         ("icons.parquet", "PAR1", "Cannot read .*icons.parquet"),
-        ("icons.txt", "<svg/>", "ending '.txt'"),
+        ("icons.txt", "<svg/>", "'.txt'"),
         ("icons.jsonl", "[" * 1500, "expected a JSON object"),
         ("icons.jsonl", '{"Svg": ' + "1" * 5_000 + "}", "expected a JSON object"),
         ("icons.csv", "Filename,Svg\na,nothing\n", "contains no icons"),
