@@ -11,9 +11,10 @@ from contextlib import closing, contextmanager
 from typing import Any, ClassVar
 
 from agents.agent import ContinuousAgent, Response, RolloutRows
-from agents.event_loop import LoopThread
-from vlm_envs.errors import ConfigError
+from agents.event_loop import not_canceling, shared_loop
+from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.trajectory import Observation
+from vlm_envs.user_code import fault_in_module
 from vlm_envs.vector.vector_world import VectorWorld
 
 
@@ -100,14 +101,11 @@ class RequestAnswering(Answering, ABC):
 
 
 class CoroutineAnswering(FutureAnswering):
-    """Asks an agent with `async def respond(row, observation)`; `start(worlds)` and `begin(row)` are optional.
-
-    Its coroutines run in the event loop of a thread that ends with the rollout.
-    """
+    """Asks an agent with `async def respond(row, observation)`; `start(worlds)` and `begin(row)` are optional."""
 
     def __init__(self, agent: Any) -> None:
         super().__init__(agent)
-        self._thread = LoopThread("agent")
+        self._waiting: set[Future[Response]] = set()
 
     def start(self, worlds: VectorWorld | RolloutRows, rows: RolloutRows) -> None:
         """Calls the agent's `start`, if it has one."""
@@ -121,14 +119,23 @@ class CoroutineAnswering(FutureAnswering):
 
     def submit(self, row: int, observation: Observation) -> Future[Response]:
         """Starts the coroutine of a response."""
-        return self._thread.submit(self._respond(row, observation))
+        response = shared_loop().submit(self._respond(row, observation))
+        self._waiting.add(response)
+        response.add_done_callback(self._waiting.discard)
+        return response
 
     async def _respond(self, row: int, observation: Observation) -> Response:
-        return _checked(self.agent, await self.agent.respond(row, observation))
+        try:
+            said = await not_canceling(self.agent.respond(row, observation), f"The agent {_name(self.agent)}")
+        except Exception as error:
+            _raise_own_fault(self.agent, error)
+            raise
+        return _checked(self.agent, said)
 
     def close(self) -> None:
-        """Cancels running coroutines and ends their thread."""
-        self._thread.stop(LoopThread.cancel_others())
+        """Cancels running coroutines."""
+        for response in list(self._waiting):
+            response.cancel()
 
 
 class SteppedAnswering(RequestAnswering):
@@ -177,7 +184,11 @@ class BatchAnswering(RequestAnswering):
         if are_worlds_busy or not self._observations:
             return {}
         asked, self._observations = dict(sorted(self._observations.items())), {}
-        said: Any = self.agent.respond([*asked], [*asked.values()])
+        try:
+            said: Any = self.agent.respond([*asked], [*asked.values()])
+        except Exception as error:
+            _raise_own_fault(self.agent, error)
+            raise
         if not _is_list(said) or len(said) != len(asked):
             raise _mistake(self.agent, len(asked), f"{len(said)} of them" if _is_list(said) else reprlib.repr(said))
         return {row: _checked(self.agent, each, len(asked)) for row, each in zip(asked, said, strict=True)}
@@ -230,6 +241,14 @@ def _mistake(agent: Any, num_rows: int | None, found: str) -> ConfigError:
     if num_rows is not None:
         method = "respond(rows, observations)"
         expected = f"a list of {num_rows} agents.agent.Response, one per row, each with its text"
-    return ConfigError(
-        f"The agent {type(agent).__module__}:{type(agent).__qualname__}: {method} must return {expected}; got {found}."
-    )
+    return ConfigError(f"The agent {_name(agent)}: {method} must return {expected}; got {found}.")
+
+
+def _raise_own_fault(agent: Any, error: Exception) -> None:
+    """Raises `ConfigError` with the line at fault if the code of an agent of the user's has failed."""
+    if type(agent).__module__.partition(".")[0] != "agents" and not isinstance(error, VLMEnvsError):
+        raise ConfigError(f"The agent {_name(agent)} failed: {fault_in_module(error) or repr(error)}") from error
+
+
+def _name(agent: Any) -> str:
+    return f"{type(agent).__module__}:{type(agent).__qualname__}"

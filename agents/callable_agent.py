@@ -8,14 +8,14 @@ import inspect
 import reprlib
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 from agents.agent import Response
 from agents.api.conversation import Message, chat_part, observation_message, reply_message, sendable
 from agents.api.failures import one_line
-from agents.event_loop import LoopThread
+from agents.event_loop import not_canceling
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation
 from vlm_envs.vector.vector_world import VectorWorld
@@ -28,9 +28,6 @@ ChatFunction = Callable[[list[ChatMessage]], str | Awaitable[str]]
 
 NUM_PARALLEL = 8
 """Episodes that a function plays side by side."""
-
-_LOOP = LoopThread("callable-agents")
-"""All functions share one loop, so that async clients and locks can be used again in the next world or evaluation."""
 
 
 @dataclass
@@ -63,7 +60,6 @@ class CallableAgent:
         self._is_async = any(map(inspect.iscoroutinefunction, (function, getattr(function, "__call__", None))))  # noqa: B004
         self._pool = ThreadPoolExecutor(num_parallel, thread_name_prefix="callable-agent")
         self._conversations: dict[int, _Conversation] = {}
-        self._waiting: set[Future[Response]] = set()
 
     def start(self, worlds: VectorWorld) -> None:
         """Forgets earlier episodes."""
@@ -73,30 +69,21 @@ class CallableAgent:
         """Forgets the earlier episode of a row."""
         self._conversations[row] = _Conversation()
 
+    def close(self) -> None:
+        """Ends the threads; a call that runs in one still ends, unheard."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
     async def respond(self, row: int, observation: Observation) -> Response:
         """Returns the response of a row; a failure is a response with `stop_reason` "error"."""
         conversation = self._conversations.setdefault(row, _Conversation())
-        response = _LOOP.submit(self._respond(conversation, observation))
-        self._waiting.add(response)
-        try:
-            return await asyncio.wrap_future(response)
-        finally:
-            self._waiting.discard(response)
-
-    def close(self) -> None:
-        """Stops waiting for responses; a call that runs in a thread still ends, unheard."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        for response in list(self._waiting):
-            response.cancel()
-
-    async def _respond(self, conversation: _Conversation, observation: Observation) -> Response:
         conversation.system = observation.get("system") or conversation.system
         system = [Message(role="system", parts=(conversation.system,))] if conversation.system else []
         shown = observation_message(observation)
         started = time.perf_counter()
         try:
-            said = await self._call([_chat(message) for message in (*system, *conversation.past, shown)])
-        except (Exception, SystemExit, KeyboardInterrupt) as error:  # the latter two would end the loop of all
+            messages = [_chat(message) for message in (*system, *conversation.past, shown)]
+            said = await not_canceling(self._call(messages), name_of(self._function))
+        except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # the last three are not errors
             return Response(text="", stop_reason="error", error=_reason(error))
         if not isinstance(said, str):
             raise ConfigError(f"The agent {name_of(self._function)} must return a text; got {reprlib.repr(said)}.")

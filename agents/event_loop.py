@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError, Future
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from vlm_envs.errors import ConfigError
@@ -55,13 +54,17 @@ class LoopThread:
                 self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
                 self._thread = threading.Thread(target=_run, args=(self._loop,), name=self._name, daemon=True)
                 self._thread.start()
-            if self._is_foreign:
+            if self.is_foreign:
                 coroutine.close()
                 raise ConfigError("This client was used before the process was forked. Make a new one in each process.")
             return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
-    def run(self, coroutine: Coroutine[Any, Any, _Result]) -> _Result:
-        """Returns a coroutine's result; an interruption of the calling thread cancels it and does not wait for it.
+    def run(self, coroutine: Coroutine[Any, Any, _Result], *, waits_for_end: bool = False) -> _Result:
+        """Returns a coroutine's result; an interruption of the calling thread cancels it.
+
+        Args:
+            coroutine: The coroutine.
+            waits_for_end: Whether an interruption waits until the coroutine has ended.
 
         Raises:
             CancelledError: If the thread was stopped.
@@ -71,23 +74,42 @@ class LoopThread:
         if self.is_current:
             coroutine.close()
             raise RuntimeError("run() would block the event loop that it is called on. Await the coroutine instead.")
-        future = self.submit(coroutine)
+        has_started, has_ended = threading.Event(), threading.Event()
+
+        async def watched() -> _Result:
+            has_started.set()
+            try:
+                return await coroutine
+            finally:
+                has_ended.set()
+
+        future = self.submit(watched())
         try:
             return future.result()
         except BaseException:
             future.cancel()
+            if waits_for_end:
+                self.submit(_nothing()).result()  # after the first step of the coroutine, if it came to that
+                if has_started.is_set():
+                    has_ended.wait()
             raise
+        finally:
+            if not has_started.is_set():
+                coroutine.close()
 
     def call(self, function: Callable[[], None]) -> None:
         """Calls a function on the loop soon, if the loop runs."""
         with self._lock:
-            if self._loop is not None and not self._is_foreign:
+            if self._loop is not None and not self.is_foreign:
                 self._loop.call_soon_threadsafe(function)
 
     def stop(self, last: Coroutine[Any, Any, None]) -> None:
         """Runs a last coroutine and ends the thread; does nothing if it has ended."""
+        if self.is_current:
+            last.close()
+            raise RuntimeError("stop() would block the event loop that it is called on. Call it from another thread.")
         with self._lock:  # Before the last one starts: what came between it and the end would never be answered
-            loop, is_foreign = self._loop, self._is_foreign
+            loop, is_foreign = self._loop, self.is_foreign
             self._loop, self.is_stopped = None, True
         if loop is None or is_foreign:
             last.close()
@@ -112,8 +134,13 @@ class LoopThread:
         await asyncio.gather(*others, return_exceptions=True)
 
     @property
-    def _is_foreign(self) -> bool:
+    def is_foreign(self) -> bool:
+        """Whether the loop runs in the process that this one was forked from."""
         return self._loop is not None and self._pid != os.getpid()
+
+
+async def _nothing() -> None:
+    pass
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
@@ -128,42 +155,49 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
     loop.close()
 
 
-def run_blocking(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
-    """Returns a coroutine's result.
+_shared: LoopThread | None = None
+_shared_lock = threading.Lock()
 
-    It runs in the calling thread, or in a temporary one if the calling thread already runs an event loop. Where
-    the caller is interrupted, the coroutine is cancelled.
+
+def shared_loop() -> LoopThread:
+    """Returns the event loop on which users' coroutines run, one per process.
+
+    API clients and locks belong to the loop that they are first used on. With one loop for all rollouts and rewards,
+    they can be used again and again.
     """
-    if _runs_event_loop():
-        thread = LoopThread("run_blocking")
-        try:
-            return thread.run(coroutine)
-        finally:
-            thread.stop(LoopThread.cancel_others())
-    loop = asyncio.new_event_loop()
+    global _shared
+    with _shared_lock:
+        if _shared is None or _shared.is_foreign:
+            _shared = LoopThread("coroutines")
+        return _shared
+
+
+def run_blocking(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
+    """Returns the result of a coroutine on the shared loop, from synchronous code, even where an event loop runs.
+
+    An interruption of the calling thread cancels the coroutine and waits until it has ended; a second one does not
+    wait.
+    """
+    loop = shared_loop()
+    if not loop.is_current:
+        return loop.run(coroutine, waits_for_end=True)
+    nested = LoopThread("nested coroutines")
     try:
-        return loop.run_until_complete(coroutine)
+        return nested.run(coroutine)
     finally:
-        _cancel_and_close(loop)
+        nested.stop(LoopThread.cancel_others())
 
 
-def _runs_event_loop() -> bool:
+async def not_canceling(awaitable: Awaitable[_Result], name: str) -> _Result:
+    """Returns the result of a user's awaitable.
+
+    Raises:
+        RuntimeError: If it raised `CancelledError` although nobody canceled it, which would end more than itself.
+    """
     try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
-def _cancel_and_close(loop: asyncio.AbstractEventLoop) -> None:
-    tasks = asyncio.all_tasks(loop)
-    for task in tasks:
-        task.cancel()
-    while unfinished := [task for task in tasks if not task.done()]:
-        # A task that waits for an interrupted one raises its KeyboardInterrupt again
-        with suppress(KeyboardInterrupt):
-            loop.run_until_complete(asyncio.wait(unfinished))
-    for task in tasks:
-        if not task.cancelled():
-            task.exception()  # marks it as known, or the loop reports it
-    loop.close()
+        return await awaitable
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise RuntimeError(f"{name} raised CancelledError") from None

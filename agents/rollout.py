@@ -198,12 +198,14 @@ def play_episodes(
 
 
 def rollout_rows(worlds: Worlds, requests: Sequence[EpisodeRequest]) -> RolloutRows:
-    """Returns the rows of a rollout; those of one vector whose first requests are equal form a group."""
-    sizes = tuple(vector.num_envs for vector in (worlds.vectors if isinstance(worlds, JoinedWorlds) else (worlds,)))
-    batches = np.repeat(range(len(sizes)), sizes).tolist()
-    starts: list[Any] = [*zip(batches, requests, strict=False), *range(len(requests), len(batches))]
+    """Returns the rows of a rollout; rows of one vector form a group if their worlds and first requests are equal."""
+    vectors = worlds.vectors if isinstance(worlds, JoinedWorlds) else (worlds,)
+    kinds = [(number, kind) for number, vector in enumerate(vectors) for kind in vector.kinds]
+    starts: list[Any] = [*zip(kinds, requests, strict=False), *range(len(requests), len(kinds))]
     numbers = {start: number for number, start in enumerate(dict.fromkeys(starts))}
-    return RolloutRows(batch_sizes=sizes, group_of_row=tuple(numbers[start] for start in starts))
+    return RolloutRows(
+        batch_sizes=tuple(vector.num_envs for vector in vectors), group_of_row=tuple(numbers[start] for start in starts)
+    )
 
 
 def reset_arguments(requests: Sequence[EpisodeRequest], **options: Any) -> dict[str, Any]:

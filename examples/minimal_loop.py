@@ -76,7 +76,7 @@ def turn_rewards(episodes: Sequence[Trajectory]) -> list[list[float]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Advantages:
-    """What a batch teaches.
+    """Advantages of a batch, and targets of its critic.
 
     Attributes:
         advantages_BT: Advantage of each generated token, whitened.
@@ -220,7 +220,8 @@ def train(config: Config) -> list[float]:
         levels = split_seeds("train", config.num_groups, start=iteration * config.num_groups)
         seeds = [seed for seed in levels for _ in range(config.group_size)]
         episodes = play(agent, seeds, split="train")
-        batch = make_batch(episodes, turn_rewards(episodes), encoder)
+        groups = [index // config.group_size for index in range(len(episodes))]
+        batch = make_batch(episodes, turn_rewards(episodes), encoder, group_index=groups)
         metrics = learner.update(batch, iteration=iteration)
         shown = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items())
         print(f"iteration {iteration + 1}: success {success_rate(episodes):.3f}  {shown}", flush=True)

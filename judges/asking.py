@@ -92,16 +92,21 @@ class _Group:
         """Answers the questions to one model if no coroutine can continue without an answer."""
         if not self._open or not all(self._num_open[index] for index in self.running):
             return
-        model = next(iter(self._open))
-        # By member, so that the composition of a forward pass does not depend on scheduling
+        # The model of the first member, and its questions by member, so that batches do not depend on scheduling
+        model = min(self._open, key=lambda model: min(index for index, _, _ in self._open[model]))
         asked = sorted(self._open.pop(model), key=lambda question: question[0])
         for index, _, _ in asked:
             self._num_open[index] -= 1
+        asked = [question for question in asked if not question[2].done()]  # not those of canceled members
         try:
-            answers = model.answer_all([question for _, question, _ in asked])
+            answers = list(model.answer_all([question for _, question, _ in asked]))
+            if len(answers) != len(asked):
+                raise ValueError(f"A batched model gave {len(answers)} answers to {len(asked)} questions")
         except BaseException as error:
+            # No future can hold a StopIteration
+            reason = RuntimeError(f"A batched model raised {error!r}") if isinstance(error, StopIteration) else error
             for _, _, answer in asked:
-                answer.set_exception(error)
+                answer.set_exception(reason)
             return
         for (_, _, answer), given in zip(asked, answers, strict=True):
             answer.set_result(given)
@@ -163,12 +168,16 @@ class QuestionCache:
         return await self.once(key, lambda: self._client.ask(messages, read, temperature=temperature, sample=sample))
 
     async def once(self, key: Hashable, ask: Ask) -> Any:
-        """Returns the result of `ask()`, which is called only for the first of equal keys."""
+        """Returns the result of `ask()`, which is called only for the first of equal keys.
+
+        It must not wait for a `BatchedModel`, which would wait for the others that want the result.
+        """
         with self._lock:
             if key not in self._asked:
                 self._asked[key] = asyncio.ensure_future(ask()) if self._begin is None else self._begin(ask())
             answer = self._asked[key]
-        return await (answer if isinstance(answer, asyncio.Future) else asyncio.wrap_future(answer))
+        # Shielded: whoever stops waiting must not take the answer from others
+        return await asyncio.shield(answer if isinstance(answer, asyncio.Future) else asyncio.wrap_future(answer))
 
     def clear(self) -> None:
         """Forgets the batch, and cancels questions that are still in flight."""

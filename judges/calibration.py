@@ -93,7 +93,7 @@ class Agreement:
         num_unavailable: Texts without a verdict; they are in none of the above.
         mean_scores: Mean score by kind of text, over those with a verdict; NaN without any. Empty for judges that give
             verdicts only.
-        num_texts: Texts by kind, those without a verdict included; empty likewise.
+        num_texts: Texts with a verdict, by kind; empty likewise.
     """
 
     num_true_yes: int
@@ -218,7 +218,7 @@ def measure_agreement(examples: Sequence[Example], judge: Judge, *, threshold: f
         verdicts,
         len(examples) - len(judged),
         mean_scores={kind: fmean(values) if values else math.nan for kind, values in by_kind.items()},
-        num_texts={kind: sum(example.kind == kind for example in examples) for kind in KINDS},
+        num_texts={kind: len(values) for kind, values in by_kind.items()},
     )
 
 

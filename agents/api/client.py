@@ -40,7 +40,7 @@ from agents.api.failures import (
 )
 from agents.api.prices import PriceTable, Usage
 from agents.api.retries import Clock, RateLimiter, Retries, Silence, SystemClock
-from agents.event_loop import LoopThread
+from agents.event_loop import LoopThread, run_blocking, shared_loop
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import replace_file
 
@@ -112,6 +112,11 @@ class ModelClient:
         """What was used up to now."""
         return replace(self._usage, is_priced=self.price is not None)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._runner.is_stopped
+
     def close(self) -> None:
         """Fails the requests under way and closes the connections."""
         self._runner.stop(self._end())
@@ -169,7 +174,7 @@ class ModelClient:
         An interruption such as Ctrl-C cancels it, gives up all requests under way, and waits for none of them.
         """
         if self._runner.is_stopped:  # A closed client says so to each request
-            return asyncio.run(coroutine)
+            return run_blocking(coroutine)
         try:
             return self._runner.run(coroutine)
         except Exception:
@@ -179,8 +184,11 @@ class ModelClient:
             raise
 
     def begin(self, coroutine: Coroutine[Any, Any, _Result]) -> Future[_Result]:
-        """Starts a coroutine on the client's loop; canceling the future cancels it."""
-        return self._runner.submit(coroutine)
+        """Starts a coroutine on the client's loop; canceling the future cancels it.
+
+        A closed client runs it on the shared loop, where its requests fail as those of closed clients do.
+        """
+        return (shared_loop() if self.is_closed else self._runner).submit(coroutine)
 
     def map(self, function: Callable[[_Item], Awaitable[_Result]], items: Iterable[_Item]) -> list[_Result]:
         """Returns the results of a coroutine function for many items in their order, all awaited together.

@@ -126,6 +126,7 @@ class RateLimiter:
         self._interval_s = 60.0 / per_minute if per_minute else 0.0
         self._clock = clock
         self._next_start_s = clock.now_s()
+        self._turn = asyncio.Lock()
 
     async def acquire(self, amount: float = 1.0) -> None:
         """Returns when one more request may start.
@@ -133,10 +134,10 @@ class RateLimiter:
         Args:
             amount: How much it will use, as far as that is known.
         """
-        now_s = self._clock.now_s()
-        start_s = max(now_s, self._next_start_s)
-        self._next_start_s = start_s + amount * self._interval_s
-        await self._clock.sleep(start_s - now_s)
+        async with self._turn:  # one that is canceled while it waits takes nothing from the others
+            while (wait_s := self._next_start_s - self._clock.now_s()) > 0:
+                await self._clock.sleep(wait_s)
+            self._next_start_s = max(self._next_start_s, self._clock.now_s()) + amount * self._interval_s
 
     def correct(self, amount: float) -> None:
         """Takes into account that a request used so much more, or less, than it was let in with."""

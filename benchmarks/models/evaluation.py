@@ -133,7 +133,8 @@ def evaluate(
 ) -> MeasuredBoard:
     """Plays an agent on levels of worlds and returns the board, as `python -m benchmarks run` makes it.
 
-    It blocks until the last episode is over, also where an event loop is running. Progress is written to stderr.
+    It blocks until the last episode is over, also where an event loop is running; inside `asyncio.run`, Ctrl-C takes
+    effect only then. Progress is written to stderr.
 
     A function gets the conversation of the episode so far, in OpenAI's chat format: dictionaries with `role` (`system`,
     `user`, `assistant`) and `content`, a list of `{"type": "text", "text": ...}` and
@@ -180,7 +181,7 @@ def evaluate(
         run, code = play_missing(options, out, own)
         print_unread(run)
         if code == EXIT_INTERRUPTED:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(f"Pass folder={str(out)!r} to resume.")
     (player,) = run.contestants
     return MeasuredBoard(out, player.label)
 

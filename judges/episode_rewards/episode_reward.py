@@ -21,6 +21,7 @@ from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
 from typing import Any, Literal, Protocol, TypeVar, cast, runtime_checkable
 
+from agents.event_loop import not_canceling
 from judges.asking import gather, resolved
 from judges.episode_rewards.judge_models import JudgeModels, Model
 from judges.grading import AnswerScale
@@ -178,14 +179,25 @@ async def rewards_by(
     name: str, judge: Callable[[Sequence[Trajectory]], Any], episodes: Sequence[Trajectory]
 ) -> list[Reward]:
     """Returns what the judge of the reward `name` gives; raises `ConfigError` if it is not one `Reward` per episode."""
-    given = await resolved(judge(episodes))
-    is_list = isinstance(given, Sequence) and all(isinstance(each, Reward) for each in given)
+    given = await not_canceling(resolved(judge(episodes)), f"The judge of the reward {name!r}")
+    is_list = isinstance(given, Sequence) and all(map(_has_numbers, given))
     require(
         is_list and len(given) == len(episodes),
         f"The judge of the reward {name!r} must return a list of {len(episodes)} judges.scores.Reward, one for each "
         f"episode; got {f'{len(given)} of them' if is_list else reprlib.repr(given)}.",
     )
     return list(given)
+
+
+def _has_numbers(given: object) -> bool:
+    return isinstance(given, Reward) and all(
+        isinstance(values, Mapping) and all(isinstance(value, Real) for value in values.values())
+        for values in (given.terms, given.raw)
+    )
+
+
+def _name(function: Any) -> str:
+    return f"{function.__module__}:{getattr(function, '__qualname__', type(function).__qualname__)}"
 
 
 RewardOf = Callable[[Trajectory], Reward | Awaitable[Reward]]
@@ -213,18 +225,17 @@ class EachByItself:
             await self._rewarded(episode)
 
     async def _rewarded(self, episode: Trajectory) -> Reward:
-        return self._required(await resolved(self._reward_of(episode)))
+        given = await not_canceling(resolved(self._reward_of(episode)), f"The episode reward {_name(self._reward_of)}")
+        return self._required(given)
 
     def _required(self, given: Any) -> Reward:
         """Returns what the function gave, which may be the user's own; raises `ConfigError` if it is no reward."""
-        terms = given.terms if isinstance(given, Reward) else None
-        if isinstance(terms, Mapping) and all(isinstance(value, Real) for value in terms.values()):
+        if _has_numbers(given):
             return cast("Reward", given)
         own = self._reward_of
         raise ConfigError(
-            f"The episode reward {own.__module__}:{getattr(own, '__qualname__', type(own).__qualname__)} must return a "
-            f"judges.scores.Reward, such as Reward(terms={{'brevity': 0.5}}), with a number for each term; got "
-            f"{given!r}."
+            f"The episode reward {_name(own)} must return a judges.scores.Reward, such as "
+            f"Reward(terms={{'brevity': 0.5}}), with a number for each term; got {given!r}."
         )
 
     def state_dict(self) -> dict[str, Any]:

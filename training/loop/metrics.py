@@ -19,7 +19,7 @@ from training.batch import OBSERVED, Batch
 from training.engines.host_memory import GIB
 from training.rewards.turn_scores import ScoredTrajectory
 from vlm_envs.records.run_data import TurnNotes
-from vlm_envs.trajectory import Trajectory, tool_was_used
+from vlm_envs.trajectory import PaidTerm, Trajectory, tool_was_used
 
 
 def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout_s: float) -> dict[str, float]:
@@ -178,12 +178,17 @@ def turn_notes(scored: ScoredTrajectory, credit: Sequence[Mapping[str, float]] |
     """Returns what is recorded of each turn beside what happened in it; with credit, where any was assigned."""
     return [
         TurnNotes(
-            judge_terms=turn.judge_terms,
+            judge_terms=turn.judge_terms if turn.available else _of_episode(turn.judge_terms),
             scores={section: score.value for section, score in turn.scores.items() if score.available},
             credit=credit[index] if credit is not None else {},
         )
         for index, turn in enumerate(scored.turns)
     ]
+
+
+def _of_episode(terms: Sequence[PaidTerm]) -> tuple[PaidTerm, ...]:
+    """Returns an episode reward's terms: those of judges that could not answer are not 0."""
+    return tuple(term for term in terms if term.source.startswith("episode:"))
 
 
 def turn_credit(batch: Batch, outputs: ModelOutputs, credit: Credit, num_rows: int) -> list[list[dict[str, float]]]:

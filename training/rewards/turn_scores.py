@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+import asyncio
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -101,6 +104,7 @@ class TurnScorer:
         self._episode_judge: EpisodeJudge | None = None
         self._verifier, self._own_verifier = verifier, None
         self._asks_ahead = False
+        self._ahead: list[Future[Any]] = []
         self._client = ChatClient(config.endpoint) if config.endpoint else None
         self._questions = QuestionCache(self._client, self._client.begin) if self._client is not None else None
         self._judge_for: JudgeFor | Mapping[Section, JudgeFor] = exact_judge
@@ -143,13 +147,20 @@ class TurnScorer:
         if self._asks_ahead and isinstance(judge, AskingEpisodeJudge) and not any(map(_is_lost, trajectory.turns)):
             self._begin(judge.ask_ahead(trajectory))
 
-    def _begin(self, asking: Coroutine[Any, Any, Any]) -> None:
+    def _begin(self, asking: Any) -> None:
         assert self._client is not None, "only a model is asked ahead"
-        self._client.begin(asking)
+        if inspect.iscoroutine(asking):  # a user's judge may have asked at once
+            self._ahead.append(self._client.begin(asking))
 
     def _forget_questions(self) -> None:
-        if self._questions is not None:
-            self._questions.clear()
+        if self._client is None or self._questions is None:
+            return
+        for asking in self._ahead:
+            asking.cancel()
+        if self._ahead and not self._client.is_closed:
+            self._client.begin(asyncio.sleep(0)).result()  # after it, what was canceled asks nothing any more
+        self._ahead.clear()
+        self._questions.clear()
 
     def score(self, trajectories: Sequence[Trajectory]) -> list[ScoredTrajectory]:
         """Judges every turn of a batch of trajectories.
@@ -158,13 +169,11 @@ class TurnScorer:
             One scored trajectory each, in order; nobody is asked about lost ones, whose turns are unavailable. Where a
             judge raises, or Ctrl-C does, nothing of the batch is remembered, so that it may be scored anew.
         """
-        terms: list[Any] = [term for term in self.terms if hasattr(term, "state_dict")]
-        before = [term.state_dict() for term in terms]
+        before = self.state_dict()
         try:
             return run_blocking(self._score(trajectories))
-        except BaseException:  # An episode judge that raises puts back its own.
-            for term, state in zip(terms, before, strict=True):
-                term.load_state_dict(state)
+        except BaseException:
+            self.load_state_dict(before)
             raise
         finally:
             self._forget_questions()
@@ -209,7 +218,7 @@ class TurnScorer:
 
     def _with_memory(self) -> dict[str, Any]:
         parts: dict[str, Any] = {term.name: term for term in self.terms if hasattr(term, "state_dict")}
-        return parts if self._episode_judge is None else parts | {"episode": self._episode_judge}
+        return parts | ({"episode": self._episode_judge} if hasattr(self._episode_judge, "state_dict") else {})
 
     def close(self) -> None:
         """Lets go of the connection to the judge model, and of a verifier of its own."""

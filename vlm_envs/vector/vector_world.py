@@ -7,12 +7,14 @@ Gymnasium's own vector environments batch observations into arrays, which cannot
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import math
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from multiprocessing import connection
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
@@ -82,6 +84,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         counts_optimal_actions: Whether worlds are reset with the option `"optimal_actions"`, which adds
             `optimal_actions_left` to the `info` of their episodes; set it before a reset whose episodes are
             recorded.
+        kinds: For each world, the number of its kind; equal `env_fns` make worlds of one kind.
     """
 
     counts_optimal_actions: bool = False
@@ -101,6 +104,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         if not step_timeout_s > 0:
             raise ConfigError(f"step_timeout_s must be a positive number of seconds; got {step_timeout_s!r}.")
         self.num_envs = len(env_fns)
+        self.kinds = _kinds(env_fns)
         self._pool = make_pool(
             dict(enumerate(env_fns)),
             workers=require_choice("workers", workers, WORKER_KINDS),
@@ -419,6 +423,21 @@ def _raise_mistakes(replies: Mapping[int, CallResult]) -> None:
 
 _LONGEST_WAIT_S = 0.5
 """Maximum time between checks whether a worker has exceeded its time limit, in seconds."""
+
+
+def _kinds(env_fns: Sequence[Callable[[], Any]]) -> tuple[int, ...]:
+    """Returns the number of each function's kind: functions that are equal make worlds that are alike."""
+    numbers: dict[Hashable, int] = {}
+    return tuple(numbers.setdefault(_kind(env_fn), len(numbers)) for env_fn in env_fns)
+
+
+def _kind(env_fn: Callable[[], Any]) -> Hashable:
+    if isinstance(env_fn, functools.partial):
+        kind = env_fn.func, env_fn.args, tuple(sorted(env_fn.keywords.items()))
+        with suppress(TypeError):  # unhashable arguments: only the same object is of this kind
+            hash(kind)
+            return kind
+    return id(env_fn)
 
 
 class JoinedWorlds:

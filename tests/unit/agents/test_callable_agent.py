@@ -7,15 +7,16 @@ import base64
 import functools
 import io
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError
+from contextlib import closing
 from itertools import count
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from agents.answering import answering
 from agents.callable_agent import CallableAgent, name_of
-from agents.event_loop import run_blocking
 from agents.rollout import rollout
 from tests.unit.agents.worlds import WORLD, made
 from vlm_envs.errors import ConfigError
@@ -146,12 +147,11 @@ def test_closing_it_gives_up_calls_that_are_under_way():
         return RIGHT
 
     agent = CallableAgent(function, num_parallel=1)
-    with ThreadPoolExecutor(1) as thread:
-        response = thread.submit(run_blocking, agent.respond(0, {"text": "?"}))
+    with closing(answering(agent)) as asked:
+        response = asked.submit(0, {"text": "?"})
         assert called.wait(30)
-        agent.close()
-        with pytest.raises(asyncio.CancelledError):
-            response.result(30)
+    with pytest.raises(CancelledError):
+        response.result(30)
     released.set()
 
 

@@ -379,3 +379,105 @@ def test_rewards_of_ones_own_may_be_coroutines_also_where_an_event_loop_runs(mon
         in_a_notebook = thread.submit(asyncio.run, notebook_cell()).result()
     assert in_a_notebook == scorer.score(episodes)
     assert [each.turns[-1].rewards["slow/seed"] for each in in_a_notebook] == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("wrong", [[1.0], None, StopIteration()])
+def test_a_faulty_batched_model_raises_and_hangs_nobody(wrong):
+    def answer_all(questions):
+        if isinstance(wrong, Exception):
+            raise wrong
+        return wrong
+
+    async def together():
+        model = BatchedModel(answer_all)
+        return await asyncio.wait_for(gather(model(number) for number in range(2)), 20)
+
+    with pytest.raises((RuntimeError, TypeError, ValueError)):
+        run_blocking(together())
+
+
+def test_who_stops_waiting_takes_no_answer_from_others():
+    class Slow(Client):
+        async def ask(self, messages, read, *, temperature=None, sample=0):
+            await asyncio.sleep(0.2)
+            return "late"
+
+    questions = QuestionCache(Slow())
+
+    async def impatient():
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(questions.ask(["a"], str), 0.01)
+
+    async def both():
+        return await gather([impatient(), questions.ask(["a"], str)])
+
+    assert run_blocking(both()) == [None, "late"]
+
+
+def test_batches_of_several_models_do_not_depend_on_who_asks_first():
+    def batches_with(delays):
+        batches = []
+
+        def model(name):
+            return BatchedModel(lambda asked: batches.append((name, [i for (i,) in asked])) or [0] * len(asked))
+
+        async def together():
+            first, second = model("X"), model("Y")
+
+            async def member(index):
+                await asyncio.sleep(delays[index])
+                if index == 0:
+                    await first(index)
+                await second(index)
+
+            await gather(member(index) for index in range(2))
+
+        run_blocking(together())
+        return batches
+
+    assert batches_with([0.0, 0.05]) == batches_with([0.05, 0.0]) == [("X", [0]), ("Y", [0, 1])]
+
+
+def test_clients_bound_to_an_event_loop_serve_every_batch(monkeypatch):
+    slots = asyncio.Semaphore(1)
+
+    async def reward_of(episode):
+        async with slots:  # contended, so that it is bound to a loop
+            await asyncio.sleep(0)
+        return Reward(terms={"one": 1.0})
+
+    scored = EachByItself(reward_of)
+    for _ in range(2):
+        assert len(run_blocking(scored(["episode"] * 3))) == 3
+
+
+def test_a_reward_that_raises_cancelled_error_is_named():
+    async def reward_of(episode):
+        raise asyncio.CancelledError
+
+    with pytest.raises(RuntimeError, match="reward_of raised CancelledError"):
+        run_blocking(EachByItself(reward_of)(["episode"]))
+
+
+def test_a_judge_that_gives_too_few_rewards_is_as_it_was_before(monkeypatch):
+    class Counting:
+        num = 0
+
+        def __call__(self, episodes):
+            self.num += len(episodes)
+            return []
+
+        def state_dict(self):
+            return {"num": self.num}
+
+        def load_state_dict(self, state):
+            self.num = state["num"]
+
+        def metrics(self):
+            return {}
+
+    monkeypatch.setitem(reward_registry._REWARDS, "few", EpisodeReward(name="few", build=lambda models: Counting()))
+    scorer = TurnScorer(JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward="few"))
+    with pytest.raises(ConfigError, match="list of 2"):
+        scorer.score(open_questions(2))
+    assert scorer.state_dict() == {"episode": {"num": 0}}
