@@ -179,7 +179,7 @@ def test_who_does_not_look_is_shown_nothing_and_a_world_has_to_ask(tmp_path):
     exact = PointingConfig(points="exact")
     with pytest.raises(ConfigError, match="oracle does not look at"):
         CurateConfig(pointing=exact)
-    with pytest.raises(ConfigError, match="percents.*VLM/ZoomQA-v0 .*coordinates=pixels"):
+    with pytest.raises(ConfigError, match=r"percents.*VLM/ZoomQA-v0 .*coordinates=pixels"):
         CurateConfig(expert="hf:x", pointing=exact, settings=("prompt_format=points", "coordinates=pixels"))
     with pytest.raises(FileNotFoundError, match="nowhere"):
         require_teachable(CurateConfig(expert="hf:nowhere", pointing=exact, output=str(tmp_path)))
