@@ -1,7 +1,7 @@
-"""What an algorithm is: settings of its own, what it learns from, how it assigns credit, the loss of the policy.
+"""The interface of an algorithm: its settings, row selection, credit assignment, and policy loss.
 
-A file of algorithms imports torch where it computes, not at its top: the command line knows algorithms by their
-settings, and whoever gets an option wrong need not wait for torch.
+Algorithm files import torch inside functions, not at the top: the command line needs only their settings, so that
+usage errors appear without waiting for torch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _R = TypeVar("_R")
 
 
 def without_gradient(formula: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Return a formula that is computed under `torch.no_grad()`; decorating with it does not import torch."""
+    """Returns a formula that is computed under `torch.no_grad()`, without importing torch at decoration."""
 
     @functools.wraps(formula)
     def computed(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -40,18 +40,18 @@ def without_gradient(formula: Callable[_P, _R]) -> Callable[_P, _R]:
 
 @dataclass(frozen=True, kw_only=True)
 class CriticConfig:
-    """How a critic learns.
+    """Training settings of a critic.
 
     Attributes:
-        learning_rate: Of the critic (AdamW).
+        learning_rate: AdamW learning rate of the critic.
         warmup_iterations: First iterations in which only the critic learns.
-        num_epochs: The critic's passes over an iteration's batch.
-        num_minibatches: Its optimiser steps per pass. A regression can take many small steps where a policy gradient
-            would drown in noise.
-        value_clip: Clip of value changes, in standard deviations of the first returns; None for none.
-        trunk: What its head stands on: a model of its `"own"`, trained with it from a copy of the policy; or the
-            `"policy"`, whose hidden states it reads without training them. That takes no second model, and no backward
-            pass but the head's; it sees what the policy has learnt to see.
+        num_epochs: Passes of the critic over an iteration's batch.
+        num_minibatches: Optimizer steps of the critic per pass. Regression tolerates many small steps; a policy
+            gradient would drown in noise.
+        value_clip: Limit on value changes, in standard deviations of the first returns; None for no limit.
+        trunk: The model below the value head: `"own"`, a copy of the policy that is trained with the head; or
+            `"policy"`, whose hidden states the head reads without training them. The latter needs no second model and
+            a backward pass through the head only, but is limited to the policy's features.
     """
 
     learning_rate: float = 1e-5
@@ -69,16 +69,16 @@ class CriticConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOutputs:
-    """What the models say of a batch before the update. All float32 on the CPU.
+    """Model outputs for a batch before the update. All float32 on the CPU.
 
     Attributes:
-        old_logprobs_BT: Log-probabilities the ratio is taken against.
+        old_logprobs_BT: Log-probabilities in the denominator of the ratio.
         values_BT: V of the prefix before each generated token; None without a critic.
         turn_end_values_BK: V of the prefix through each turn's last token; None without a critic.
         final_values_B: V after the final observation of rows that carry one, 0 elsewhere; None without a critic.
-        token_rewards_BT: The KL penalty, 0 without a reference or where the KL is part of the loss.
-        ref_kl: Mean k1 estimate against the reference; None without one.
-        ref_logprobs_BT: Log-probabilities under the reference; None without one.
+        token_rewards_BT: KL penalties; 0 without a reference model or if the KL is part of the loss.
+        ref_kl: Mean k1 estimate of the KL to the reference; None without a reference.
+        ref_logprobs_BT: Log-probabilities under the reference; None without a reference.
     """
 
     old_logprobs_BT: Tensor
@@ -90,11 +90,11 @@ class ModelOutputs:
     ref_logprobs_BT: Tensor | None = None
 
     def returns_B(self, batch: Batch) -> Tensor:
-        """Returns what each row earned in all, turns and KL penalties together, float32[B]."""
+        """Returns the total reward of each row, including KL penalties, float32[B]."""
         return batch.returns_B + self._penalties_BT(batch).sum(-1)
 
     def magnitudes_B(self, batch: Batch) -> Tensor:
-        """Returns what that is the sum of, without its signs, float32[B]: what its rounding is measured by."""
+        """Returns each row's sum of absolute rewards and penalties, float32[B], which bounds its rounding error."""
         return batch.magnitudes_B + self._penalties_BT(batch).abs().sum(-1)
 
     def _penalties_BT(self, batch: Batch) -> Tensor:
@@ -103,12 +103,12 @@ class ModelOutputs:
 
 @dataclass(frozen=True, kw_only=True)
 class Credit:
-    """What a batch teaches. All float32 on the CPU, 0 at what is not learnt from.
+    """Training targets for a batch. All float32 on the CPU, 0 at entries that are not trained on.
 
     Attributes:
-        advantages_BT: Of each generated token.
+        advantages_BT: Advantage of each generated token.
         returns_BT: Targets of V before each generated token; None without a critic.
-        turn_end_returns_BK: Targets of V at the ends of turns; None where V is not read there.
+        turn_end_returns_BK: Targets of V at the ends of turns; None if V is not read there.
     """
 
     advantages_BT: Tensor
@@ -118,14 +118,16 @@ class Credit:
 
 @dataclass(frozen=True, kw_only=True)
 class Algorithm(ABC):
-    """How a policy learns from what it played. A subclass is a frozen dataclass of the settings that it reads.
+    """A method for training a policy on rollouts. Each subclass is a frozen dataclass of its settings.
 
-    A field `critic: CriticConfig` among them gives it a critic, whose values it reads.
+    A field `critic: CriticConfig` gives the algorithm a critic.
 
     Class attributes:
-        title: What a report calls it, as in "40 iterations of GRPO".
-        sibling_setting: The flag among its settings without which no siblings are needed; None where there is none.
-        needs_several_steps: Whether it would be another algorithm if the policy did not move within an iteration.
+        title: Name in reports, as in "40 iterations of GRPO".
+        sibling_setting: Name of the boolean setting that compares episodes within a group; None if there is no such
+            setting.
+        needs_several_steps: Whether the algorithm reduces to a different one with a single optimizer step per
+            iteration.
     """
 
     title: ClassVar[str] = "reinforcement learning"
@@ -134,39 +136,39 @@ class Algorithm(ABC):
 
     @property
     def critic_config(self) -> CriticConfig | None:
-        """How its critic learns, its field `critic`; None for an algorithm without one."""
+        """The field `critic`; None for an algorithm without a critic."""
         critic = getattr(self, "critic", None)
         return critic if isinstance(critic, CriticConfig) else None
 
     @property
     def critic_trunk(self) -> Literal["own", "policy"]:
-        """What its critic stands on; `"own"` without one."""
+        """The model below the value head; `"own"` without a critic."""
         return self.critic_config.trunk if self.critic_config is not None else "own"
 
     def with_critic(self, **changes: Any) -> Self:
-        """Returns the algorithm with some of its critic's settings changed; as it is, without a critic."""
+        """Returns a copy with changed critic settings, or the algorithm itself if it has no critic."""
         if self.critic_config is None:
             return self
         return replace(self, **{"critic": replace(self.critic_config, **changes)})
 
     @property
     def critic_warmup_iterations(self) -> int:
-        """First iterations in which only a critic learns."""
+        """Number of initial iterations in which only the critic is trained."""
         return self.critic_config.warmup_iterations if self.critic_config is not None else 0
 
     @property
     def min_group_size(self) -> int:
-        """The fewest siblings a start state is played with."""
+        """The smallest group size: episodes per start state."""
         return 1
 
     @property
     def max_sampling_rounds(self) -> int:
-        """How often an iteration's number of groups is played at most, until as many are useful; a field may say so."""
+        """Maximum number of rollout rounds per iteration to collect enough useful groups; may be a field."""
         return 1
 
     @property
     def update_settings(self) -> Mapping[str, Any]:
-        """What it decides of the update itself: values in place of those settings of `ppo`, which are refused then."""
+        """Settings of `ppo` that the algorithm fixes; setting these in the config is an error."""
         return {}
 
     @property
@@ -176,21 +178,21 @@ class Algorithm(ABC):
 
     @property
     def learns_observations(self) -> bool:
-        """Whether tokens are learnt from that no sampler drew, and so has no log-probability of."""
+        """Whether observation tokens, which have no sampling log-probability, are trained on."""
         return False
 
     def useful_rows(self, batch: Batch) -> Tensor:
-        """Returns the rows of groups that something can be learnt from, bool[B]: all, if not overridden.
+        """Returns the rows of groups that are useful for training, bool[B]: all, unless overridden.
 
-        Where `max_sampling_rounds` is above 1, further groups are played in place of the others.
+        If `max_sampling_rounds` is above 1, further groups are played to replace the others.
 
         Args:
-            batch: Rows as they were played; no group is without one of its rows.
+            batch: Rows as they were played, with complete groups.
         """
         return batch.trainable_B.new_ones(batch.num_rows)
 
     def keep(self, batch: Batch) -> Batch:
-        """Returns what of an iteration's rows is learnt from: all that was generated, if not overridden.
+        """Returns the batch restricted to the tokens to train on: all generated tokens, unless overridden.
 
         Args:
             batch: The rows as they were played.
@@ -201,8 +203,8 @@ class Algorithm(ABC):
     def credit(self, batch: Batch, outputs: ModelOutputs) -> Credit:
         """Returns advantages and critic targets.
 
-        What a masked turn earned counts for the turns before it as ever; a row with an infinite or NaN reward is left
-        out whole.
+        The reward of a masked turn still counts for the turns before it. A row with an infinite or NaN reward is left
+        out entirely.
 
         Args:
             batch: The rows that `keep` returned, and their turn rewards.
@@ -222,19 +224,19 @@ class Algorithm(ABC):
         normalizer: float | None,
         importance_weights_BT: Tensor | None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Returns the loss of some rows, with the gradient of `logprobs_BT`, and means to log.
+        """Returns the loss of some rows, differentiable in `logprobs_BT`, and mean metrics to log.
 
-        PPO's clipped surrogate unless overridden, see `training.algorithms.losses.policy_loss`.
+        PPO's clipped surrogate unless overridden; see `training.algorithms.losses.policy_loss`.
 
         Args:
             logprobs_BT: float `(B, T)`, log-probabilities under the policy; carries the gradient.
-            old_logprobs_BT: float `(B, T)`, what the ratio is taken against.
+            old_logprobs_BT: float `(B, T)`, denominator of the ratio.
             advantages_BT: float `(B, T)`.
-            mask_BT: bool `(B, T)`, true at tokens that are learnt from.
+            mask_BT: bool `(B, T)`, true at tokens to train on.
             clip_low: How far the ratio may fall below 1.
-            clip_high: How far it may rise above 1.
+            clip_high: How far the ratio may rise above 1.
             aggregation: How token losses are averaged.
-            normalizer: What the sum is divided by.
+            normalizer: Divisor of the sum.
             importance_weights_BT: float `(B, T)`, constants; all 1 when None.
         """
         from training.algorithms.losses import policy_loss

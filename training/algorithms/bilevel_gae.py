@@ -30,7 +30,7 @@ class BilevelGAE(GAE):
         lambda_token: GAE decay between tokens.
 
     Raises:
-        ConfigError: If the setting would make the turn level inert.
+        ConfigError: If all coefficients of the variant `released` are 1, which would disable the turn level.
     """
 
     title: ClassVar[str] = "PPO with bi-level GAE"
@@ -46,14 +46,14 @@ class BilevelGAE(GAE):
         coefficients = {self.gamma_turn, self.lambda_turn, self.gamma_token, self.lambda_token}
         require(
             self.variant == "paper" or coefficients != {1.0},
-            "With every gamma and lambda 1 bi-level GAE is token GAE. Lower --algorithm.gamma-turn or "
+            "With every gamma and lambda 1, bi-level GAE equals token GAE. Lower --algorithm.gamma-turn or "
             "--algorithm.lambda-turn, or choose --algorithm token_gae.",
         )
 
     def estimate(
         self, batch: Batch, outputs: ModelOutputs, values_BT: Tensor, bootstrap_B: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Returns advantages and critic targets, as `GAE.estimate` says."""
+        """Returns advantages and critic targets; see `GAE.estimate`."""
         assert outputs.turn_end_values_BK is not None, "GAE needs a critic"
         return bilevel_gae(
             batch.turn_rewards_BK,
@@ -70,7 +70,7 @@ class BilevelGAE(GAE):
         )
 
     def turn_end_targets(self, batch: Batch, outputs: ModelOutputs, bootstrap_B: Tensor | None) -> Tensor | None:
-        """Returns what V is to learn at the ends of turns, where `paper` reads it."""
+        """Returns the targets of V at the ends of turns; None except in the variant `paper`."""
         if self.variant != "paper":
             return None
         assert outputs.turn_end_values_BK is not None, "GAE needs a critic"
@@ -115,16 +115,16 @@ def bilevel_gae(
             that a row does not have are ignored.
         token_rewards_BT: float `(B, T)`, reward of each generated token, in practice the KL penalty.
         values_BT: float `(B, T)`, value of the prefix before token `t`.
-        turn_end_values_BK: float `(B, K)`, value of the prefix that includes the last token of the turn, before
-            its outcome is seen; read by `paper` only, which needs the critic to learn it (`turn_end_returns`).
+        turn_end_values_BK: float `(B, K)`, value of the prefix that includes the last token of the turn, before its
+            outcome is observed; read by `paper` only, which requires training the critic on it (`turn_end_returns`).
         turn_index_BT: integer `(B, T)`, turn of each generated token in `[0, K)` and -1 elsewhere. It
             never falls along a row. A turn without a token is skipped together with its reward.
         gamma_turn: Discount between turns, in `[0, 1]`.
         lambda_turn: GAE decay between turns, in `[0, 1]`.
         gamma_token: Discount between the tokens of a turn, in `[0, 1]`.
         lambda_token: GAE decay between the tokens of a turn, in `[0, 1]`.
-        bootstrap_values_B: float `(B,)`, value of the state after the last turn, its outcome seen: the
-            critic's estimate for truncated rows and 0 for terminated ones. All 0 when absent.
+        bootstrap_values_B: float `(B,)`, value of the state after the outcome of the last turn: the critic's estimate
+            for truncated rows and 0 for terminated ones. All 0 when absent.
         variant: `paper` or `released`.
 
     Returns:
@@ -134,10 +134,9 @@ def bilevel_gae(
         ValueError: On a wrong shape or dtype, a coefficient outside `[0, 1]`, a turn index out of range or
             out of order, or an unknown variant.
 
-    Source: VAGEN, Algorithm 2 (`paper`); the authors' public code (`released`). Deviations: the paper
-    takes the value after the last turn as 0, here truncated rows may bootstrap; the critic targets, which
-    Algorithm 2 leaves open, follow Algorithm 1, those at turn ends see `turn_end_returns`; the public code
-    whitens, this function does not.
+    Source: VAGEN, Algorithm 2 (`paper`); the authors' public code (`released`). Deviations: truncated rows may
+    bootstrap, while the paper sets the value after the last turn to 0. Algorithm 2 does not specify critic targets;
+    they follow Algorithm 1, and at turn ends `turn_end_returns`. The public code whitens; this function does not.
     """
     import torch
 
@@ -187,10 +186,10 @@ def turn_end_returns(
     gae_lambda: float,
     bootstrap_values_B: Tensor | None = None,
 ) -> Tensor:
-    """Returns the critic's targets for the values of the prefixes that end with a turn.
+    """Returns the critic's targets for the prefixes that end with the last token of a turn.
 
-    Such a prefix has seen what was said in turn `k`, not what came of it: its value holds the reward of the turn
-    itself. The target is the lambda-return of the turn level, `A_k + V_k` with `A_k` the advantage of the turn in
+    Such a prefix includes the response of turn `k` but not its outcome, so that its value includes the reward of turn
+    `k`. The target is the lambda-return of the turn level, `A_k + V_k` with `A_k` the advantage of the turn in
     `bilevel_gae` (`paper`).
 
     Args:
@@ -210,14 +209,14 @@ def turn_end_returns(
         ValueError: On a wrong shape or dtype, a coefficient outside `[0, 1]`, or a turn index out of range or out of
             order.
 
-    Source: VAGEN leaves this target open. Algorithm 1 (line 28) regresses V of the prefix *before* token `i` on the
-    token's return, and no such prefix ends with a turn, since an observation follows; J^Critic of section 2.2
+    Source: VAGEN does not specify this target. Algorithm 1 (line 28) regresses V of the prefix *before* token `i` on
+    the token's return, and no such prefix ends with a turn, since an observation follows; J^Critic of section 2.2
     regresses V of the prefix *through* token `i` on it. Algorithm 2 reads V through the last token of each turn and
     names no target. Chosen here: Algorithm 1 for all prefixes before tokens, and section 2.2 for the last token of a
     turn, with the return of the level that reads it. Without token rewards and with a token discount of 1 this is the
-    return of that token, as section 2.2 has it; otherwise the KL penalty and the token discount of the last token are
-    left out, for the turn level has neither. The other prefixes through a token are those before the next one, and
-    have their target already.
+    return of that token, as in section 2.2; otherwise the KL penalty and the token discount of the last token are
+    left out, because the turn level has neither. Every other prefix through a token is the prefix before the next
+    token and already has a target.
     """
     from training.algorithms.estimators import Generated, check_turn_index, check_turns, check_unit_interval
 

@@ -1,4 +1,4 @@
-"""DAPO: GRPO with a higher upper clip, useful groups only, a loss by tokens and without KL (Yu et al. 2025)."""
+"""DAPO: GRPO with a higher upper clip, dynamic sampling, a token-level loss, and no KL (Yu et al. 2025)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class DAPO(GRPO):
-    """DAPO: GRPO with a higher upper clip, useful groups only, a loss by tokens and without KL (Yu et al. 2025).
+    """DAPO: GRPO with a higher upper clip, dynamic sampling, a token-level loss, and no KL (Yu et al. 2025).
 
-    A group is useful if its siblings did not all earn the same, which is the paper's "not all right and not all wrong"
-    where the reward is 0 or 1. Further groups are played until `num_groups` are, `max_sampling_rounds` times at most;
-    what lacks then is filled up with groups that are in no loss. verl stops the run there.
+    A group is useful if its returns are not all equal, which is the paper's "not all right and not all wrong" for
+    rewards of 0 or 1. Further groups are played until `num_groups` are useful, for at most `max_sampling_rounds`
+    rounds; the batch is then filled with groups that no loss includes. verl stops the run instead.
 
     Attributes:
-        max_sampling_rounds: How often an iteration's number of groups is played at most, the first time included; 1
-            plays no further ones. verl's recipe has 10 (`max_num_gen_batches`).
+        max_sampling_rounds: Maximum number of rollout rounds per iteration, including the first; 1 plays no further
+            groups. verl's recipe has 10 (`max_num_gen_batches`).
         clip_low: Ratio clip below 1, in place of `ppo.clip_low`.
         clip_high: Ratio clip above 1, in place of `ppo.clip_high` (clip-higher, section 3.1).
-        overlong_share: The last share of a response's limit (`sampling.max_new_tokens`) over which it is penalised,
-            from 0 at its start to all at the limit; 0 for no penalty. 0.2 is the paper's 4096 of 20480 (section 3.4).
-        overlong_penalty: The whole penalty of a response.
+        overlong_share: Last fraction of the response limit (`sampling.max_new_tokens`) over which the penalty rises
+            from 0 to its maximum; 0 for no penalty. 0.2 is the paper's 4096 of 20480 (section 3.4).
+        overlong_penalty: Maximum penalty of a response.
     """
 
     title: ClassVar[str] = "DAPO"
@@ -55,7 +55,7 @@ class DAPO(GRPO):
         return {"clip_low": self.clip_low, "clip_high": self.clip_high, "aggregation": "token_mean", **no_kl}
 
     def keep(self, batch: Batch) -> Batch:
-        """Returns the useful groups with the penalties of responses that came near their limit."""
+        """Returns the batch with only useful groups trainable and overlong penalties in the turn rewards."""
         kept, limit = super().keep(batch), batch.max_response_tokens
         if self.overlong_share == 0:
             return kept
@@ -73,7 +73,7 @@ class DAPO(GRPO):
 def overlong_penalties(
     turn_index_BT: Tensor, *, num_turns: int, max_tokens: int, cache_tokens: float, penalty: float = 1.0
 ) -> Tensor:
-    """Returns what each turn loses by the length of its response.
+    """Returns the length penalty of each turn's response.
 
         0                                             where |y| <= L_max - L_cache
         penalty * ((L_max - L_cache) - |y|) / L_cache    up to L_max
@@ -81,10 +81,11 @@ def overlong_penalties(
 
     Args:
         turn_index_BT: integer `(B, T)`, turn of each generated token and -1 elsewhere.
-        num_turns: K, columns of what is returned.
-        max_tokens: L_max, in tokens: the length at which the whole penalty is due; at least 1.
-        cache_tokens: L_cache, in tokens: how long before that it begins; above 0 and at most `max_tokens`.
-        penalty: The whole penalty, at least 0.
+        num_turns: K, number of columns of the result.
+        max_tokens: L_max, in tokens: the length at which the penalty reaches its maximum; at least 1.
+        cache_tokens: L_cache, in tokens: length of the interval before `max_tokens` in which the penalty rises; above
+            0 and at most `max_tokens`.
+        penalty: Maximum penalty, at least 0.
 
     Returns:
         float32 `(B, K)`, from `-penalty` to 0; 0 for turns that a row does not have.
@@ -92,8 +93,8 @@ def overlong_penalties(
     Raises:
         ValueError: On a wrong shape or dtype, or lengths out of range.
 
-    Source: DAPO (arXiv 2503.14476), section 3.4, equation 13, whose penalty is 1; a factor on it is verl's. There an
-    episode is one response; here each turn's is measured by itself.
+    Source: DAPO (arXiv 2503.14476), section 3.4, equation 13, with a penalty of 1; verl adds the factor. In the paper
+    an episode is one response; here the response of each turn is measured separately.
     """
     import torch
 

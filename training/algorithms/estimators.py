@@ -12,7 +12,7 @@ GroupScale = Literal["std", "none"]
 
 
 ROUNDING = 1e-6
-"""How much of what was paid may be lost to float32: sums of the same rewards in another order differ by less."""
+"""Relative tolerance for float32 rounding: sums of the same rewards in different order differ by less."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +42,11 @@ class Generated:
         last_of_row_R = (num_tokens_B.cumsum(0) - 1)[num_tokens_B > 0]
 
         steps_N = turn_N.diff(append=turn_N[-1:])
-        steps_N[last_of_row_R] = 1  # whatever the next row starts with, the turn ends here
+        steps_N[last_of_row_R] = 1  # the turn ends here, whichever turn the next row starts with
         if bool((steps_N < 0).any()):
             raise ValueError(
-                "turn_index_BT: expected turn numbers that never fall along a row, got a row where a later "
-                "token has an earlier turn. Number the turns in the order of their tokens."
+                "turn_index_BT: expected turn numbers that never fall along a row, got a row in which a later token "
+                "has an earlier turn. Number turns in the order of their tokens."
             )
         last_token_M = steps_N.nonzero().squeeze(-1)
         row_M = cell_N[last_token_M] // max(turn_index_BT.shape[1], 1)
@@ -73,7 +73,7 @@ class Generated:
         return x_M.new_zeros(self.grid[0] * num_turns).index_copy(0, cell_M, x_M).view(self.grid[0], num_turns)
 
     def pick_bootstrap_values(self, bootstrap_values_B: Tensor | None) -> Tensor:
-        """Returns what follows each row that holds a generated token, float32[R]; 0 when absent."""
+        """Returns the bootstrap value of each row that has a generated token, float32[R]; 0 when absent."""
         if bootstrap_values_B is None:
             return torch.zeros(len(self.last_turn_R), device=self.cell_N.device)
         check_shape("bootstrap_values_B", bootstrap_values_B, self.grid[:1])
@@ -90,10 +90,10 @@ class Generated:
 
         Args:
             rewards_M: Reward of each turn that has a generated token, row by row.
-            values_M: V of each such turn, wherever the algorithm reads it.
-            bootstrap_values_B: V of what follows each row's last turn; None where nothing does.
+            values_M: V of each such turn, at the token where the algorithm reads it.
+            bootstrap_values_B: V after each row's last turn; None for 0.
             gamma: Discount per turn.
-            gae_lambda: Decay of the deltas per turn, beside `gamma`.
+            gae_lambda: Decay of the deltas per turn, in addition to `gamma`.
         """
         after_R = self.pick_bootstrap_values(bootstrap_values_B)
         return run_gae(rewards_M, values_M, self.last_turn_R, after_R, gamma=gamma, gae_lambda=gae_lambda)
@@ -116,7 +116,7 @@ def run_gae(
         last_of_run: Index in N of each run's last element, int64, ascending.
         values_after_run: V after each run's last element, in the same order; 0 where nothing follows.
         gamma: Discount per element.
-        gae_lambda: Decay of the deltas per element, beside `gamma`.
+        gae_lambda: Decay of the deltas per element, in addition to `gamma`.
     """
     next_values_N = values_N.roll(-1)
     next_values_N[last_of_run] = values_after_run
@@ -160,7 +160,7 @@ def relative_to_group(
     eps: float = 1e-6,
     magnitudes_N: Tensor | None = None,
 ) -> Tensor:
-    """Returns each score less the mean of its group, divided by the group's deviation where `scale` says so.
+    """Returns each score minus its group's mean, divided by the group's standard deviation if `scale` is `std`.
 
     Args:
         scores_N: float `(N,)`.
@@ -183,25 +183,25 @@ def relative_to_group(
     group_N = torch.unique(group_index_N, return_inverse=True)[1]
     values_N, size_G = scores_N.float(), group_N.bincount()
     mean_G = values_N.new_zeros(len(size_G)).index_add(0, group_N, values_N) / size_G
-    centred_N = values_N - mean_G[group_N]
+    centered_N = values_N - mean_G[group_N]
     if scale == "std":
-        sum_of_squares_G = torch.zeros_like(mean_G).index_add(0, group_N, centred_N.square())
+        sum_of_squares_G = torch.zeros_like(mean_G).index_add(0, group_N, centered_N.square())
         std_G = (sum_of_squares_G / (size_G - 1).clamp(min=1)).sqrt()
-        centred_N = centred_N / (std_G + eps)[group_N]
-    # Rounding of the mean would otherwise leave noise that the tiny deviation blows up.
-    return torch.where(is_flat_G[group_N], 0.0, centred_N)
+        centered_N = centered_N / (std_G + eps)[group_N]
+    # Otherwise rounding of the mean would leave noise, which the tiny deviation would amplify.
+    return torch.where(is_flat_G[group_N], 0.0, centered_N)
 
 
 @torch.no_grad()
 def zero_variance_groups(returns_B: Tensor, group_index_B: Tensor, magnitudes_B: Tensor | None = None) -> Tensor:
-    """Returns which groups cannot teach anything because all their returns are equal.
+    """Returns which groups have no learning signal because all their returns are equal.
 
     Args:
         returns_B: float `(B,)`, total reward of each row.
         group_index_B: integer `(B,)`, group of each row.
-        magnitudes_B: float `(B,)`, what each return is the sum of without its signs. Returns of a group are equal that
-            are within `ROUNDING` of its largest, so that what siblings earned in another order is the same. None for
-            the returns' own.
+        magnitudes_B: float `(B,)`, sum of the absolute rewards in each return. Returns count as equal if they differ
+            by at most `ROUNDING` times the group's largest magnitude, so that the order of rewards does not matter.
+            None for the absolute returns.
 
     Returns:
         bool `(G,)`, one flag per distinct group in ascending order of its index; its mean is the fraction
@@ -222,7 +222,7 @@ def zero_variance_groups(returns_B: Tensor, group_index_B: Tensor, magnitudes_B:
 
     lowest_G, highest_G = extreme(returns_B, "amin"), extreme(returns_B, "amax")
     spread_G, rounding_G = highest_G - lowest_G, ROUNDING * extreme(magnitudes_B, "amax")
-    # All infinite alike is equal; one infinite return among others is not, however large that makes the rounding
+    # Returns that are all +inf (or -inf) are equal; one infinite return is not, although its tolerance is infinite
     return (lowest_G == highest_G) | (spread_G.isfinite() & (spread_G <= rounding_G))
 
 
@@ -255,33 +255,33 @@ def masked_whiten(x_BT: Tensor, mask_BT: Tensor, *, eps: float = 1e-8) -> Tensor
     """
     check_mask(mask_BT, x_BT=x_BT)
     x_N = x_BT[mask_BT].float()
-    centred_N = x_N - x_N.mean()
-    variance = centred_N.square().sum() / max(len(x_N) - 1, 1)
-    whitened_N = centred_N * (variance + eps).rsqrt()
+    centered_N = x_N - x_N.mean()
+    variance = centered_N.square().sum() / max(len(x_N) - 1, 1)
+    whitened_N = centered_N * (variance + eps).rsqrt()
     return torch.zeros_like(mask_BT, dtype=torch.float32).masked_scatter(mask_BT, whitened_N)
 
 
 @torch.no_grad()
 def subtract_siblings(advantages_BT: Tensor, mask_BT: Tensor, group_index_B: Tensor) -> Tensor:
-    """Returns each row less what the other rows of its group have on average.
+    """Returns each row minus the average of the other rows of its group.
 
-    What makes a start state easy or hard moves all siblings alike; a critic that has not learnt it yet leaves it in
-    their advantages. The others' average does not depend on the row's own tokens, so the policy gradient keeps its
-    expectation.
+    The difficulty of a start state affects the whole group; until the critic has learned it, it remains in the
+    advantages. The average of the other rows does not depend on the row's own tokens, so the policy gradient keeps
+    its expectation.
 
     Args:
         advantages_BT: float `(B, T)`.
-        mask_BT: bool `(B, T)`, true at generated tokens; rows without any neither give nor take.
+        mask_BT: bool `(B, T)`, true at generated tokens; rows without any are ignored.
         group_index_B: integer `(B,)`, group of each row; rows of a group share their start state.
 
     Returns:
-        float32 `(B, T)`; 0 where the mask is false. A row without siblings stays as it is.
+        float32 `(B, T)`; 0 where the mask is false. A row that is alone in its group is unchanged.
 
     Raises:
         ValueError: On a wrong shape, a mask that is not bool or an index that is not an integer.
 
     Source: leave-one-out baseline of Kool et al. 2019 ("Buy 4 REINFORCE Samples, Get a Baseline for Free!"), applied
-        to what the critic left unexplained.
+    to the critic's residual.
     """
     check_mask(mask_BT, advantages_BT=advantages_BT)
     check_shape("group_index_B", group_index_B, (len(mask_BT),))
@@ -357,8 +357,8 @@ def check_turns(turn_index_BT: Tensor, **per_turn_BK: Tensor) -> None:
     if lowest < -1 or highest >= num_turns:
         raise ValueError(
             f"turn_index_BT: expected numbers from -1 (not generated) to {num_turns - 1} (K - 1), got "
-            f"{int(lowest)} to {int(highest)}. Number the turns of a row from 0 and give the (B, K) tensors "
-            "a column for each."
+            f"{int(lowest)} to {int(highest)}. Number the turns of a row from 0 and give the (B, K) tensors one "
+            "column per turn."
         )
 
 

@@ -1,4 +1,4 @@
-"""What algorithms with generalised advantage estimation share: a critic, bootstraps, baselines, whitening."""
+"""The base class of algorithms with GAE: critic, bootstrapping, group baseline, whitening."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class GAE(Algorithm):
-    """An algorithm that learns from rewards and the values of a critic.
+    """An algorithm that estimates advantages from rewards and a critic's values.
 
     Attributes:
-        critic: How the critic learns.
-        bootstrap_truncated: Whether truncated episodes are worth V of their last state, read behind their final
-            observation. Right when the budget is an accident of sampling; wrong when it is part of the task and the
-            agent is told how much is left (Pardo et al. 2018), as in worlds whose prompt counts the turns.
-        sibling_baseline: Whether the mean advantage of a row's siblings is subtracted from its own, which takes out
-            what a young critic has not learnt about the start state.
-        whiten: Whether advantages are whitened over the batch's generated tokens.
+        critic: Training settings of the critic.
+        bootstrap_truncated: Whether truncated episodes bootstrap from V of their last state, read after the final
+            observation. Correct if the time limit is only a sampling artifact; wrong if it is part of the task and
+            the agent observes the remaining time (Pardo et al. 2018), as in worlds whose prompt counts the turns.
+        sibling_baseline: Whether to subtract the mean advantage of the other rows of the group, which corrects for a
+            critic that has not yet learned the value of the start state.
+        whiten: Whether to whiten advantages over the batch's generated tokens.
     """
 
     sibling_setting: ClassVar[str | None] = "sibling_baseline"
@@ -37,7 +37,7 @@ class GAE(Algorithm):
 
     @property
     def min_group_size(self) -> int:
-        """Two where siblings are compared."""
+        """2 with `sibling_baseline`, else 1."""
         return 2 if self.sibling_baseline else 1
 
     @property
@@ -72,27 +72,23 @@ class GAE(Algorithm):
         Args:
             batch: The rows: `turn_rewards_BK`, and in `usable_turn_index_BT` the turn of each token to be credited, -1
                 for the others.
-            outputs: What the models say of them.
+            outputs: Model outputs for these rows.
             values_BT: V of the prefix before each generated token, 0 elsewhere.
-            bootstrap_B: V of what follows each row's last turn, 0 where the world ended; None where nothing is to
-                follow any row.
+            bootstrap_B: V after each row's last turn, 0 if the episode terminated; None if no row bootstraps.
         """
 
     def turn_end_targets(self, batch: Batch, outputs: ModelOutputs, bootstrap_B: Tensor | None) -> Tensor | None:
-        """Returns what V is to learn at the ends of turns, float32 `(B, K)`; None where it is not read there.
+        """Returns the targets of V at the ends of turns, float32 `(B, K)`; None if V is not read there.
 
         Args:
             batch: The rows, as for `estimate`.
-            outputs: What the models say of them; `turn_end_values_BK` is V there.
+            outputs: Model outputs for these rows; `turn_end_values_BK` is V at the ends of turns.
             bootstrap_B: As for `estimate`.
         """
         return None
 
     def _bootstrap_values(self, batch: Batch, outputs: ModelOutputs) -> Tensor | None:
-        """Returns what follows each row's last turn, float32[B]; None where nothing is to follow.
-
-        It is V of the state the row was truncated in, and 0 where the world ended.
-        """
+        """Returns V of the final state of truncated rows, 0 for terminated ones, float32[B]; None to not bootstrap."""
         import torch
 
         if not self.bootstrap_truncated:

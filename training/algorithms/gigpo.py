@@ -1,4 +1,4 @@
-"""GiGPO: GRPO with an advantage of each turn, against turns that began in the same state (Feng et al. 2025)."""
+"""GiGPO: GRPO plus a turn advantage relative to turns that began in the same state (Feng et al. 2025)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class GiGPO(GRPO):
-    """GiGPO: GRPO with an advantage of each turn, against turns that began in the same state (Feng et al. 2025).
+    """GiGPO: GRPO plus a turn advantage relative to turns that began in the same state (Feng et al. 2025).
 
-    Compared are the turns of siblings, and of one episode, whose worlds were in equal states, by the world's own hash
-    of it: whatever was said before, and however many turns are left.
+    Turns within a group are compared if their worlds were in equal states according to the world's own state hash,
+    regardless of the previous responses and the number of turns left.
 
     Attributes:
-        gamma: Discount between turns in what a turn is still to earn.
-        omega: Weight of the turns' advantages beside the episodes'.
+        gamma: Discount between turns in a turn's return.
+        omega: Weight of the turn advantage, added to the episode advantage.
     """
 
     title: ClassVar[str] = "GiGPO"
@@ -39,7 +39,7 @@ class GiGPO(GRPO):
         require_above(self, 0, "omega")
 
     def useful_rows(self, batch: Batch) -> Tensor:
-        """Returns the rows of groups in which an episode or a turn earned more than another."""
+        """Returns the rows of groups in which episode returns or turn returns differ."""
         import torch
 
         nothing_BT = torch.zeros(batch.turn_index_BT.shape)
@@ -64,7 +64,7 @@ class GiGPO(GRPO):
             omega=omega,
             scale=self.scale,
         )
-        # A row that is not wholly judged is a group of its own, and may yet come to one state twice
+        # A row that is not fully judged is its own group, but may visit one state twice
         return advantages_BT * (batch.response_mask_BT & batch.comparable_B[:, None])
 
 
@@ -81,35 +81,35 @@ def gigpo(
     scale: GroupScale = "std",
     eps: float = 1e-6,
 ) -> Tensor:
-    """Returns the advantage of the episode plus `omega` times that of the turn, at every generated token of the turn.
+    """Returns the episode advantage plus `omega` times the turn advantage, at every generated token of the turn.
 
         A = (R - mean) / norm over the siblings  +  omega * (R_t - mean) / norm over the turns that began alike
         R_t = sum over k >= t of gamma^(k - t) * r_k
 
     Args:
         turn_rewards_BK: float `(B, K)`, reward of each turn without the token rewards.
-        token_rewards_BT: float `(B, T)`, reward of each generated token (a KL penalty); counts for its turn.
-        state_index_BK: integer `(B, K)`, which state each turn began in; -1 where nobody knows, or there is no turn.
+        token_rewards_BT: float `(B, T)`, reward of each generated token (a KL penalty), added to its turn's reward.
+        state_index_BK: integer `(B, K)`, state in which each turn began; -1 if unknown or if there is no turn.
         group_index_B: integer `(B,)`, group of each row; rows of a group share their start state.
         turn_index_BT: integer `(B, T)`, as in `bilevel_gae`. A turn without a token is skipped with its reward.
         gamma: Discount between turns, in `[0, 1]`.
-        omega: Weight of the turns' advantages.
-        scale: What the norm is at either level: the sample standard deviation (n - 1) plus `eps`, or 1 (`none`).
+        omega: Weight of the turn advantages.
+        scale: The norm at both levels: the sample standard deviation (n - 1) plus `eps`, or 1 (`none`).
         eps: Added to standard deviations, positive.
 
     Returns:
-        Advantages, float32 `(B, T)`. Either part is exactly 0 where all that is compared is equal, and so the second is
-        for a turn that is alone in its state: where no state comes twice this is GRPO.
+        Advantages, float32 `(B, T)`. Each part is exactly 0 where all compared returns are equal; so the second part
+        is 0 for a turn that is alone in its state. If no state occurs twice, this is GRPO.
 
     Raises:
         ValueError: On a wrong shape or dtype, `gamma` outside `[0, 1]`, an unknown scale, or a turn index out of range
             or out of order.
 
     Source: Feng et al. 2025, "Group-in-Group Policy Optimization for LLM Agent Training" (arXiv 2505.10978v3),
-    equations 3 (episodes), 5 and 7 (turns of an anchor state) and 8 (their sum). A state is one whenever it comes, also
-    at another turn or twice in an episode. The paper has the KL in the loss, and so the world's rewards only. By
-    default verl-agent takes the mean of episodes over their turns, so that long ones count more often; it can group
-    states that are only alike. Here, as in the paper, each episode counts once, and states are equal.
+    equations 3 (episodes), 5 and 7 (turns of an anchor state) and 8 (their sum). A state counts as the same at any
+    turn, also twice within an episode. The paper puts the KL into the loss, so that rewards come from the world only.
+    By default verl-agent averages episode returns over turns, so that long episodes weigh more, and it can group
+    similar states. Here, as in the paper, each episode counts once, and grouped states are equal.
     """
     import torch
 

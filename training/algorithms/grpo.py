@@ -1,4 +1,4 @@
-"""GRPO: an episode's return against its siblings', without a critic (DeepSeekMath, section 4.1)."""
+"""GRPO: episode returns relative to their group, without a critic (DeepSeekMath, section 4.1)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class GRPO(Algorithm):
-    """GRPO: an episode's return against its siblings', without a critic (DeepSeekMath, section 4.1).
+    """GRPO: episode returns relative to their group, without a critic (DeepSeekMath, section 4.1).
 
     Attributes:
         scale: Whether advantages are divided by the group's standard deviation (`"std"`) or not (`"none"`, Dr.GRPO).
-        max_sampling_rounds: How often an iteration's number of groups is played at most, to have as many useful ones;
-            1 plays no further ones (see DAPO).
+        max_sampling_rounds: Maximum number of rollout rounds per iteration to collect enough useful groups; 1 plays
+            no further groups (see DAPO).
     """
 
     title: ClassVar[str] = "GRPO"
@@ -36,21 +36,21 @@ class GRPO(Algorithm):
         require_at_least(self, 1, "max_sampling_rounds")
 
     def useful_rows(self, batch: Batch) -> Tensor:
-        """Returns the rows of groups whose comparable siblings did not all earn the same."""
+        """Returns the rows of groups whose comparable returns are not all equal."""
         import torch
 
         from training.algorithms.estimators import zero_variance_groups
 
         groups_B = batch.comparable_group_index_B
         is_flat_G = zero_variance_groups(batch.returns_B, groups_B, batch.magnitudes_B)
-        # A row with a NaN reward is a group of its own that is not flat: NaN equals nothing
+        # A row with a NaN reward is its own group, which is not flat: NaN equals nothing
         return ~is_flat_G[torch.unique(groups_B, return_inverse=True)[1]] & batch.comparable_B
 
     def keep(self, batch: Batch) -> Batch:
-        """Returns the batch without the rows of groups that are not useful, in any loss.
+        """Returns the batch with rows of groups that are not useful excluded from every loss.
 
-        A row that cannot be compared is left out, too. They have advantage 0; left in, their tokens would only make the
-        mean over tokens smaller.
+        Rows that cannot be compared are excluded, too. Their advantage is 0, so that they would only dilute the mean
+        over tokens.
         """
         return replace(batch, trainable_B=batch.trainable_B & self.useful_rows(batch))
 
@@ -76,7 +76,7 @@ def grpo(
     eps: float = 1e-6,
     magnitudes_B: Tensor | None = None,
 ) -> Tensor:
-    """Returns each row's score against its siblings, at every generated token of the row.
+    """Returns each row's group-relative advantage, at every generated token of the row.
 
     Args:
         returns_B: float `(B,)`, total reward of each row.

@@ -1,4 +1,4 @@
-"""GSPO: GRPO with the importance ratio and the clip of whole sequences (Zheng et al. 2025)."""
+"""GSPO: GRPO with sequence-level importance ratios and clipping (Zheng et al. 2025)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class GSPO(GRPO):
-    """GSPO: GRPO with the importance ratio and the clip of whole sequences (Zheng et al. 2025).
+    """GSPO: GRPO with sequence-level importance ratios and clipping (Zheng et al. 2025).
 
-    A row's sequence is all that was generated in it, in every turn. Rows are averaged, whatever their length.
+    A row's sequence is all of its generated tokens, over all turns. Rows weigh the same regardless of length.
 
     Attributes:
-        sequence_clip_low: Clip of a sequence's ratio below 1, in place of `ppo.clip_low`; both are section 5.1's.
+        sequence_clip_low: Clip of the sequence ratio below 1, in place of `ppo.clip_low`; both defaults are from
+            section 5.1.
         sequence_clip_high: Clip above 1, in place of `ppo.clip_high`.
     """
 
@@ -56,7 +57,7 @@ class GSPO(GRPO):
         normalizer: float | None,
         importance_weights_BT: Tensor | None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Returns the loss of some rows by their sequences' ratios, as `Algorithm.policy_loss` says."""
+        """Returns the loss of some rows with sequence-level ratios; see `Algorithm.policy_loss`."""
         return gspo_loss(
             logprobs_BT,
             old_logprobs_BT,
@@ -82,7 +83,7 @@ def gspo_loss(
     normalizer: float | None = None,
     importance_weights_BT: Tensor | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Returns the clipped loss with the ratio of each row's generated tokens together, `-min(s * A, clip(s) * A)`.
+    """Returns the clipped loss with one ratio per row, `-min(s * A, clip(s) * A)`.
 
         s_i = (pi(y_i) / pi_old(y_i))^(1 / |y_i|) = exp(mean over the tokens of row i of log(pi / pi_old))
 
@@ -106,8 +107,8 @@ def gspo_loss(
 
     Source: Zheng et al. 2025, "Group Sequence Policy Optimization" (arXiv 2507.18071), section 4.1, in the form of
     GSPO-token (section 4.3), whose ratio is s_i with the gradient of each token's own log-probability: with one
-    advantage a row, value and gradient are GSPO's, and with others they are GSPO-token's. verl and TRL compute it so,
-    too. Deviation: log-ratios are bounded to +-20.
+    advantage per row, value and gradient equal GSPO's, otherwise GSPO-token's. verl and TRL do the same. Deviation:
+    log-ratios are bounded to +-20.
     """
     import torch
 
@@ -119,7 +120,7 @@ def gspo_loss(
     log_ratio_BT = torch.where(mask_BT, current_BT.detach() - old_BT, 0.0)
     of_row_B = log_ratio_BT.sum(-1) / mask_BT.sum(-1).clamp(min=1)
     loss, metrics = policy_loss(
-        of_row_B[:, None] + (current_BT - current_BT.detach()),  # against 0: added to `old_BT` it would be rounded
+        of_row_B[:, None] + (current_BT - current_BT.detach()),  # relative to 0: adding `old_BT` would round it
         torch.zeros_like(old_BT),
         advantages_BT,
         mask_BT,

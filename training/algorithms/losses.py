@@ -1,11 +1,11 @@
 """Losses and diagnostics of the policy and the critic, as pure functions of tensors.
 
-Every per-token function reads generated tokens only: what masked-out entries hold, even NaN, reaches
-neither a value nor a gradient. Shape suffixes: `B` rows, `T` tokens, `V` vocabulary.
+Every per-token function reads generated tokens only: masked-out entries, even NaN, affect neither values nor
+gradients. Shape suffixes: `B` rows, `T` tokens, `V` vocabulary.
 
-Losses sum over tokens and divide by a *normalizer*. To make a batch split over micro-batches or ranks
-give the gradient of the undivided batch, compute `loss_normalizer` once on the whole batch, pass it to
-every part and add the parts up.
+Losses sum over tokens and divide by a *normalizer*. To make a batch split over micro-batches or ranks give the
+gradient of the undivided batch, compute `loss_normalizer` once on the whole batch, pass it to every part, and add up
+the parts.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def policy_loss(
     if not 0.0 <= clip_low <= 1.0 or clip_high < 0.0:
         raise ValueError(
             f"clip_low, clip_high: expected 0 <= clip_low <= 1 and clip_high >= 0, got {clip_low} and "
-            f"{clip_high}. They are distances from a ratio of 1, e.g. 0.2."
+            f"{clip_high}. Both are distances from a ratio of 1, e.g. 0.2."
         )
     log_ratio_BT = _masked(logprobs_BT.float() - old_logprobs_BT.float().detach(), mask_BT)
     bounded_BT = log_ratio_BT.clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
@@ -96,11 +96,11 @@ def value_loss(
     aggregation: Aggregation = "token_mean",
     normalizer: float | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Returns half the squared error of the critic, pessimistic about moves beyond the clip range.
+    """Returns half the critic's squared error, at least that of the prediction clipped to the clip range.
 
     Args:
         values_BT: float `(B, T)`, predictions being trained; carry the gradient.
-        old_values_BT: float `(B, T)`, predictions that the advantages were made with.
+        old_values_BT: float `(B, T)`, predictions from which the advantages were computed.
         returns_BT: float `(B, T)`, targets.
         mask_BT: bool `(B, T)`, true at generated tokens.
         clip_range: How far a prediction may move from the old one, positive; None for the plain error.
@@ -113,9 +113,9 @@ def value_loss(
     Raises:
         ValueError: On a wrong shape or dtype, a clip range that is not positive, or as `aggregate` does.
 
-    Source: VAGEN, J^Critic of section 2.2 and Algorithm 1, line 28, which differ in the prefix that token `i`
-    is a target of: through it and before it. Which one an entry is of is the caller's to choose. Deviations: the
-    factor 1/2, and the clip of the PPO reference implementation (Huang et al., 2022, detail 9).
+    Source: VAGEN, J^Critic of section 2.2 and Algorithm 1, line 28, which differ in whether the prefix of target `i`
+    includes token `i` (section 2.2) or ends before it (Algorithm 1). The caller chooses. Deviations: the factor 1/2,
+    and the clip of the PPO reference implementation (Huang et al., 2022, detail 9).
     """
     check_mask(mask_BT, values_BT=values_BT, old_values_BT=old_values_BT, returns_BT=returns_BT)
     if clip_range is not None and clip_range <= 0.0:
@@ -146,8 +146,7 @@ def aggregate(loss_BT: Tensor, mask_BT: Tensor, *, aggregation: Aggregation, nor
         loss_BT: float `(B, T)`.
         mask_BT: bool `(B, T)`, true at generated tokens.
         aggregation: One of the above.
-        normalizer: What to divide by, positive; when absent, `loss_normalizer` of this mask. Required by
-            `constant`.
+        normalizer: Divisor, positive; `loss_normalizer` of this mask when absent. Required by `constant`.
 
     Returns:
         A scalar; 0, with zero gradient, for a mask that is nowhere true.
@@ -170,7 +169,7 @@ def aggregate(loss_BT: Tensor, mask_BT: Tensor, *, aggregation: Aggregation, nor
 
 
 def loss_normalizer(mask_BT: Tensor, *, aggregation: Aggregation) -> float:
-    """Returns what `aggregate` divides by: the number of generated tokens, or of rows that hold any.
+    """Returns the default divisor of `aggregate`: the number of generated tokens, or of rows with any.
 
     Args:
         mask_BT: bool `(B, T)`, mask of the whole batch, not of a micro-batch.
@@ -189,8 +188,8 @@ def loss_normalizer(mask_BT: Tensor, *, aggregation: Aggregation) -> float:
         return float(mask_BT.any(dim=1).sum())
     if aggregation == "constant":
         raise ValueError(
-            "normalizer: aggregation 'constant' expects one and got none. Pass a number that stays the same "
-            "through the run, e.g. num_rows * max_tokens."
+            "normalizer: required by aggregation 'constant'. Pass a number that stays the same throughout the run, "
+            "e.g. num_rows * max_tokens."
         )
     raise _unknown("aggregation", aggregation, get_args(Aggregation))
 
@@ -213,10 +212,10 @@ def entropy(logits_BTV: Tensor) -> Tensor:
 def kl_penalty(logprobs_BT: Tensor, ref_logprobs_BT: Tensor, *, kl_estimator: KlEstimator) -> Tensor:
     """Returns KL(policy || reference) at each token, estimated from the token that the policy sampled.
 
-    With `d = log(policy / reference)`: `k1 = d`, `k2 = d^2 / 2`, `k3 = exp(-d) - 1 + d`. As a number, k1 and
-    k3 are unbiased and k2 is not; k3 varies less and is never negative. Subtracted from the *reward*, k1
-    gives the unbiased policy gradient. Differentiated as a *loss* on samples of the policy itself, k1 has
-    expected gradient 0 and k3 follows KL(reference || policy); only k2 has the gradient of this KL.
+    With `d = log(policy / reference)`: `k1 = d`, `k2 = d^2 / 2`, `k3 = exp(-d) - 1 + d`. As estimates, k1 and k3 are
+    unbiased and k2 is not; k3 varies less and is never negative. Subtracted from the *reward*, k1 gives the unbiased
+    policy gradient. Differentiated as a *loss* on samples of the policy itself, k1 has expected gradient 0 and k3
+    follows KL(reference || policy); only k2 has the gradient of this KL.
 
     Args:
         logprobs_BT: float, any shape, log-probabilities of the sampled tokens under the policy.
@@ -229,8 +228,8 @@ def kl_penalty(logprobs_BT: Tensor, ref_logprobs_BT: Tensor, *, kl_estimator: Kl
     Raises:
         ValueError: On unequal shapes or an unknown estimator.
 
-    Source: J. Schulman, "Approximating KL Divergence" (2020). Deviation: k3's `d` is at least -20, so that neither it
-    nor its gradient is infinite at a token that the policy has all but given up.
+    Source: J. Schulman, "Approximating KL Divergence" (2020). Deviation: k3's `d` is at least -20, so that the
+    estimate and its gradient stay finite at tokens to which the policy assigns almost no probability.
     """
     check_shape("ref_logprobs_BT", ref_logprobs_BT, logprobs_BT.shape)
     log_ratio_BT = logprobs_BT.float() - ref_logprobs_BT.float().detach()
@@ -246,7 +245,7 @@ def kl_penalty(logprobs_BT: Tensor, ref_logprobs_BT: Tensor, *, kl_estimator: Kl
 
 @torch.no_grad()
 def truncated_importance_weights(old_logprobs_BT: Tensor, sampler_logprobs_BT: Tensor, *, cap: float) -> Tensor:
-    """Returns how much likelier the trainer finds tokens than the sampler did, up to a cap.
+    """Returns the probability ratio of trainer to sampler at each token, capped.
 
     Args:
         old_logprobs_BT: float, any shape, log-probabilities by the trainer before the first update.
@@ -294,8 +293,8 @@ def explained_variance(values_BT: Tensor, returns_BT: Tensor, mask_BT: Tensor) -
 def _masked(x_BT: Tensor, mask_BT: Tensor) -> Tensor:
     """Returns the entries with masked-out ones replaced by 0.
 
-    A product with 0 would keep NaN, forwards and backwards. What carries the gradient is masked on the way
-    in, so that no NaN flows back out of it, and `aggregate` masks the loss on the way out.
+    Multiplying by 0 would keep NaN in both the forward and the backward pass. Inputs that carry a gradient are masked
+    before use, so that no NaN enters their gradient, and `aggregate` masks the loss.
     """
     return torch.where(mask_BT, x_BT, 0.0)
 

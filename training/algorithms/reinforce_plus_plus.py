@@ -1,4 +1,4 @@
-"""REINFORCE++: what is still to come, normalised over the whole batch, without a critic (Hu et al. 2025)."""
+"""REINFORCE++: rewards-to-go normalized over the whole batch, without a critic (Hu et al. 2025)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ReinforcePlusPlus(Algorithm):
-    """REINFORCE++: what is still to come, normalised over the whole batch, without a critic (Hu et al. 2025).
+    """REINFORCE++: rewards-to-go normalized over the whole batch, without a critic (Hu et al. 2025).
 
     The KL penalty of each token is in its reward (k1), unless `ppo.kl_placement` puts it into the loss.
 
     Attributes:
-        baseline: Whether an episode's return less its siblings' mean stands in place of what is still to come:
-            "REINFORCE++ w/ Baseline", for groups of siblings. Its KL is in the loss in the paper, and k2:
-            `ppo.kl_placement` loss, `ppo.kl_estimator` k2.
+        baseline: Whether to use the episode return minus the group mean in place of rewards-to-go: "REINFORCE++ w/
+            Baseline". The paper then puts a k2 KL into the loss: set `ppo.kl_placement` to loss and
+            `ppo.kl_estimator` to k2.
     """
 
     title: ClassVar[str] = "REINFORCE++"
@@ -32,11 +32,11 @@ class ReinforcePlusPlus(Algorithm):
 
     @property
     def min_group_size(self) -> int:
-        """Two where siblings are compared."""
+        """2 with `baseline`, else 1."""
         return 2 if self.baseline else 1
 
     def keep(self, batch: Batch) -> Batch:
-        """Returns, with the baseline, the batch without rows that nothing can be compared with (see `GRPO.keep`)."""
+        """Returns the batch, with the baseline without rows that are alone in their group (see `GRPO.keep`)."""
         from training.algorithms.estimators import has_sibling
 
         if not self.baseline:
@@ -44,7 +44,7 @@ class ReinforcePlusPlus(Algorithm):
         return replace(batch, trainable_B=batch.trainable_B & has_sibling(batch.comparable_group_index_B))
 
     def credit(self, batch: Batch, outputs: ModelOutputs) -> Credit:
-        """Returns advantages; with the baseline 0 for a row that nothing can be compared with."""
+        """Returns advantages; with the baseline, 0 for a row that is alone in its group."""
         advantages_BT = reinforce_plus_plus(
             batch.turn_rewards_BK,
             outputs.token_rewards_BT,
@@ -64,33 +64,34 @@ def reinforce_plus_plus(
     *,
     group_index_B: Tensor | None = None,
 ) -> Tensor:
-    """Returns what each token is still to earn, normalised over the batch's tokens.
+    """Returns the reward-to-go of each token, normalized over the batch's tokens.
 
         A_t = sum over i >= t of (r_i - beta * KL_i),    then    (A - mean(A)) / std(A) over the batch
 
-    With `group_index_B`, the baseline variant: the episode's return less the mean of its group stands in place of the
-    rewards, at every token of the row.
+    With `group_index_B`, the baseline variant: the episode return minus the group mean replaces the rewards, at every
+    token of the row.
 
-        A_t = R - mean(R of the group) - sum over i >= t of beta * KL_i,    normalised likewise
+        A_t = R - mean(R of the group) - sum over i >= t of beta * KL_i,    normalized as above
 
     Args:
         turn_rewards_BK: float `(B, K)`, reward of each turn, earned at its last token.
         token_rewards_BT: float `(B, T)`, `-beta * KL` of each generated token.
         turn_index_BT: integer `(B, T)`, as in `bilevel_gae`.
-        mask_BT: bool `(B, T)`, true at generated tokens that are learnt from; statistics run over these.
+        mask_BT: bool `(B, T)`, true at generated tokens to train on; statistics are computed over these.
         group_index_B: integer `(B,)`, group of each row; None for no baseline.
 
     Returns:
         Advantages, float32 `(B, T)`, of mean 0 and sample variance 1; 0 where the mask is false and, with a baseline,
-        in rows without a sibling.
+        in rows that are alone in their group.
 
     Raises:
         ValueError: As in `bilevel_gae`, or on a mask that is not bool.
 
-    Source: Hu et al. 2025, "REINFORCE++" (arXiv 2501.03262v9), equations 4 and 5 (section 3.1); with a baseline 6 and 7
-    (section 3.2). The paper pays one reward, at the end; here each turn's is paid at its own end and counts for the
-    tokens before it. With a baseline the paper has the KL in a loss of its own (k2, equation 8) and so none here; what
-    is given stays with its tokens, where verl puts it into R before the mean of the group is taken.
+    Source: Hu et al. 2025, "REINFORCE++" (arXiv 2501.03262v9), equations 4 and 5 (section 3.1); with a baseline 6 and
+    7 (section 3.2). The paper has one reward, at the end; here each turn's reward is placed at the end of the turn
+    and counts for the tokens before it. With a baseline the paper puts the KL into a separate loss (k2, equation 8),
+    not into the rewards; here KL penalties that are passed in stay at their tokens, while verl adds them to R before
+    it computes the group mean.
     """
     import torch
 

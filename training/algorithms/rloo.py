@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RLOO(Algorithm):
-    """RLOO: an episode's return against the mean of its siblings', without a critic (Ahmadian et al. 2024).
+    """RLOO: REINFORCE with a leave-one-out baseline, without a critic (Ahmadian et al. 2024).
 
-    The return has the KL penalty in it, as in the paper, unless `ppo.kl_placement` puts it into the loss. So siblings
-    that the world paid the same are learnt from, too: their penalties differ.
+    The return includes the KL penalty, as in the paper, unless `ppo.kl_placement` puts it into the loss. So groups
+    with equal world rewards are trained on, too: their penalties differ.
 
-    Deviation: PPO's clipped loss, whose gradient is REINFORCE's as long as the ratio is 1. TRL and verl have it, too.
+    Deviation: PPO's clipped loss, whose gradient equals REINFORCE's while the ratio is 1. TRL and verl do the same.
     """
 
     title: ClassVar[str] = "RLOO"
     min_group_size: ClassVar[int] = 2
 
     def keep(self, batch: Batch) -> Batch:
-        """Returns the batch without rows that nothing can be compared with, in any loss (see `GRPO.keep`)."""
+        """Returns the batch with rows that are alone in their group excluded from every loss (see `GRPO.keep`)."""
         from training.algorithms.estimators import has_sibling
 
         return replace(batch, trainable_B=batch.trainable_B & has_sibling(batch.comparable_group_index_B))
 
     def credit(self, batch: Batch, outputs: ModelOutputs) -> Credit:
-        """Returns advantages, the same for all tokens of a row; 0 for a row that nothing can be compared with."""
+        """Returns advantages, the same for all tokens of a row; 0 for a row that is alone in its group."""
         advantages_BT = rloo(
             outputs.returns_B(batch),
             batch.comparable_group_index_B,
@@ -47,7 +47,7 @@ class RLOO(Algorithm):
 def rloo(
     returns_B: Tensor, group_index_B: Tensor, turn_index_BT: Tensor, *, magnitudes_B: Tensor | None = None
 ) -> Tensor:
-    """Returns each row's return less the mean of the others of its group, at every generated token of the row.
+    """Returns each row's return minus the mean of the other rows of its group, at every generated token of the row.
 
         A_i = R_i - 1 / (k - 1) * sum over j != i of R_j
 
@@ -77,6 +77,6 @@ def rloo(
     size_G, scores_B = group_B.bincount(), returns_B.float()
     sum_G = scores_B.new_zeros(len(size_G)).index_add(0, group_B, scores_B)
     others_B = (sum_G[group_B] - scores_B) / (size_G[group_B] - 1).clamp(min=1)
-    # Rounding would otherwise leave noise in a flat group, and a row on its own would be compared with 0.
+    # Otherwise rounding would leave noise in a flat group, and a row alone in its group would be compared with 0.
     advantages_B = (scores_B - others_B).masked_fill(is_flat_G[group_B], 0.0)
     return torch.where(turn_index_BT >= 0, advantages_B[:, None], 0.0)

@@ -1,4 +1,4 @@
-"""The algorithms that come with the project, and how any is found by its name."""
+"""The built-in algorithms, and lookup of algorithms by name."""
 
 from __future__ import annotations
 
@@ -23,47 +23,47 @@ from vlm_envs.validation import did_you_mean
 ShippedAlgorithm = BilevelGAE | TokenGAE | TurnGAE | GRPO | DAPO | GSPO | GiGPO | RLOO | ReinforcePlusPlus
 
 SHIPPED: dict[str, type[Algorithm]] = {kind.__module__.rpartition(".")[2]: kind for kind in get_args(ShippedAlgorithm)}
-"""By the names of their files."""
+"""Built-in algorithms by file name."""
 
 
 def name_of(algorithm: Algorithm) -> str:
-    """Returns what `--algorithm` calls an algorithm: a shipped one's file, or `MODULE:CLASS`."""
+    """Returns the `--algorithm` value of an algorithm: the file name of a built-in one, or `MODULE:CLASS`."""
     kind = type(algorithm)
     own = f"{kind.__module__}:{kind.__qualname__}"
-    return next((name for name, each in SHIPPED.items() if each is kind), own)
+    return next((name for name, cls in SHIPPED.items() if cls is kind), own)
 
 
 def algorithm_class(name: str) -> type[Algorithm]:
-    """Returns the algorithm of a name.
+    """Returns the algorithm class with a name.
 
     Args:
-        name: A shipped one's, or `MODULE:CLASS` as in an import statement.
+        name: The name of a built-in algorithm, or `MODULE:CLASS` with an importable module.
 
     Raises:
-        ConfigError: If there is none, it is abstract or no frozen dataclass, or a setting has no default.
+        ConfigError: If it does not exist, is abstract, is not a frozen dataclass, or has a setting without a default.
     """
     if name in SHIPPED:
         return SHIPPED[name]
     module, colon, attribute = name.partition(":")
     if not (colon and module):
         raise ConfigError(
-            f"Unknown algorithm {name!r}.{did_you_mean(name, SHIPPED)} Known: {', '.join(SHIPPED)}; one of your own is "
+            f"Unknown algorithm {name!r}.{did_you_mean(name, SHIPPED)} Known: {', '.join(SHIPPED)}; name your own as "
             "MODULE:CLASS."
         )
     instead = "Run from the folder that holds it, or name that folder in PYTHONPATH."
     there = vars(import_named(module, option=f"--algorithm {name}", instead=instead))
     if attribute not in there:
-        known = [key for key, each in there.items() if _is_algorithm(each) and not inspect.isabstract(each)]
-        hint = did_you_mean(attribute, known)
+        candidates = [key for key, value in there.items() if _is_algorithm(value) and not inspect.isabstract(value)]
+        hint = did_you_mean(attribute, candidates)
         raise ConfigError(f"--algorithm {name}: {module} has no algorithm {attribute!r}.{hint}")
     found = there[attribute]
     if not _is_algorithm(found):
-        raise ConfigError(f"--algorithm {name} is no Algorithm: name a class derived from it.")
+        raise ConfigError(f"--algorithm {name} is not a subclass of Algorithm. Name one.")
     if lacking := sorted(found.__abstractmethods__):
         raise ConfigError(f"--algorithm {name} is abstract: it lacks {' and '.join(lacking)}.")
     if "__dataclass_params__" not in vars(found):
-        raise ConfigError(f"--algorithm {name} is no frozen dataclass: add @dataclass(frozen=True, kw_only=True).")
-    if required := [each.name for each in fields(found) if each.default is each.default_factory is MISSING]:
+        raise ConfigError(f"--algorithm {name} is not a frozen dataclass: add @dataclass(frozen=True, kw_only=True).")
+    if required := [field.name for field in fields(found) if field.default is field.default_factory is MISSING]:
         raise ConfigError(f"--algorithm {name}: give its setting {required[0]!r} a default; every setting needs one.")
     return found
 

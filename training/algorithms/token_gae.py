@@ -22,10 +22,10 @@ class TokenGAE(GAE):
     Attributes:
         gamma_token: Discount between tokens.
         lambda_token: GAE decay between tokens.
-        reward_placement: Where rewards are put: each turn's on its own last token (`"turn"`), or all of them on the
-            last token of the row (`"trajectory"`: VAGEN-Base, Algorithm 1, line 16).
-        mask: What is learnt from: the tokens that were `"generated"`, or `"all"`, observations included, as if the
-            policy had said them ("vanilla PPO" of VAGEN, section 3, which the paper finds to fail). See
+        reward_placement: Where rewards are placed: each turn's reward on its last token (`"turn"`), or all rewards on
+            the last token of the row (`"trajectory"`: VAGEN-Base, Algorithm 1, line 16).
+        mask: Tokens to train on: `"generated"` ones, or `"all"`, which treats observations as if the policy had
+            generated them ("vanilla PPO" of VAGEN, section 3, which the paper finds to fail). See
             `training.batch.with_observations_as_actions`.
     """
 
@@ -45,7 +45,7 @@ class TokenGAE(GAE):
         return self.mask == "all"
 
     def keep(self, batch: Batch) -> Batch:
-        """Returns the rows, with observations counted as generated where `mask` says so."""
+        """Returns the batch, with observations counted as generated if `mask` is `"all"`."""
         from training.batch import with_observations_as_actions
 
         return with_observations_as_actions(batch) if self.learns_observations else batch
@@ -53,7 +53,7 @@ class TokenGAE(GAE):
     def estimate(
         self, batch: Batch, outputs: ModelOutputs, values_BT: Tensor, bootstrap_B: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Returns advantages and critic targets, as `GAE.estimate` says."""
+        """Returns advantages and critic targets; see `GAE.estimate`."""
         from training.algorithms.estimators import place_trajectory_reward, place_turn_rewards
 
         turn_index_BT = batch.usable_turn_index_BT
@@ -81,7 +81,7 @@ def token_gae(
     gae_lambda: float,
     bootstrap_values_B: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Returns advantages token by token, stepping over the tokens that the policy did not generate.
+    """Returns the advantage of each generated token, skipping tokens that the policy did not generate.
 
     The next value and next advantage of a token come from the next generated token of its row. With
     `algorithm.mask="all"` the mask covers observations too (`batch.with_observations_as_actions`): PPO

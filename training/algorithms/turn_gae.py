@@ -35,7 +35,7 @@ class TurnGAE(GAE):
     def estimate(
         self, batch: Batch, outputs: ModelOutputs, values_BT: Tensor, bootstrap_B: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Returns advantages and critic targets, as `GAE.estimate` says."""
+        """Returns advantages and critic targets; see `GAE.estimate`."""
         return turn_gae(
             batch.turn_rewards_BK,
             outputs.token_rewards_BT,
@@ -60,8 +60,8 @@ def turn_gae(
 ) -> tuple[Tensor, Tensor]:
     """Returns one advantage per turn, at every token of the turn.
 
-    A turn is one action: its state value is the value at its first token, its reward the turn reward plus
-    the token rewards of the whole turn.
+    A turn is one action: its state value is the value at its first token, and its reward is the turn reward plus the
+    token rewards of the whole turn.
 
     Args:
         turn_rewards_BK: float `(B, K)`, reward of each turn without the token rewards.

@@ -1,4 +1,4 @@
-"""Where checkpoints are, how they are written atomically, and a run's reference policy. Does not import torch.
+"""Locations of checkpoints, atomic writes, and a run's reference policy; does not import torch.
 
 A checkpoint is one directory, written under a temporary name and renamed when complete, so that a crash leaves either
 the old one or the new one. The old one is moved out of the way first; a crash between the two renames is repaired by
@@ -31,38 +31,38 @@ _WEIGHTS = (".safetensors", ".bin")
 
 
 def has_checkpoint(directory: Path) -> bool:
-    """Returns whether there is a checkpoint, after bringing back one that a crash left moved aside."""
+    """Returns whether a checkpoint exists, after restoring one that a crash left moved aside."""
     _finish(directory)
     return (directory / STATE).is_file()
 
 
 def has_model(directory: Path) -> bool:
-    """Returns whether there is a model that says what it is, after bringing back one that a crash left moved aside."""
+    """Returns whether a model with provenance exists, after restoring one that a crash left moved aside."""
     _finish(directory)
     return (directory / PROVENANCE).is_file()
 
 
 def is_in_cold_start(run: Path) -> bool:
-    """Returns whether a run was ended in its cold start, with a checkpoint of that to go on from."""
+    """Returns whether a run ended in its cold start, with a checkpoint from which it can resume."""
     return not has_checkpoint(run / LATEST) and has_checkpoint(run / COLD_START_STATE)
 
 
 def cold_start_model(run: Path) -> Path | None:
-    """Returns where the model is that a run's cold start saved; None if it has not saved one."""
+    """Returns the directory of the model that a run's cold start saved; None if there is none."""
     directory = run / "cold_start"
     return directory if (directory / "config.json").is_file() else None
 
 
 def stands(directory: Path) -> bool:
-    """Returns whether there is a checkpoint, or one that waits aside; nothing is put right: others may be writing."""
-    return any((each / STATE).is_file() for each in (directory, moved_aside(directory)))
+    """Returns whether a checkpoint exists, possibly moved aside; repairs nothing, because others may be writing."""
+    return any((path / STATE).is_file() for path in (directory, moved_aside(directory)))
 
 
 def require_run_state(directory: Path) -> None:
-    """Refuses to go on from a checkpoint that is not there.
+    """Checks that a checkpoint to resume from exists.
 
     Raises:
-        FileNotFoundError: If there is none.
+        FileNotFoundError: If it does not exist.
     """
     if not has_checkpoint(directory):
         raise FileNotFoundError(
@@ -72,10 +72,10 @@ def require_run_state(directory: Path) -> None:
 
 
 def num_iterations_done(directory: Path) -> int | None:
-    """Returns how many iterations a checkpoint is of, or None where only its state tells, which takes torch to read.
+    """Returns the number of iterations of a checkpoint without importing torch; None if it is not recorded.
 
     Args:
-        directory: A checkpoint directory; it may be missing, damaged, or of a time when this was not written down.
+        directory: A checkpoint directory; it may be missing, damaged, or from before this was recorded.
     """
     try:
         done = json.loads((directory / PROGRESS).read_text(encoding="utf-8"))["iteration"]
@@ -85,16 +85,16 @@ def num_iterations_done(directory: Path) -> int | None:
 
 
 def model_directory(directory: str | Path) -> Path:
-    """Returns where a model is; a relative path that does not exist here is looked for beside this package.
+    """Returns the directory of a model; a relative path that does not exist is resolved against the checkout.
 
-    There the recipes' own checkpoints are.
+    The recipes' own checkpoints are found this way.
     """
     path = Path(directory)
     return _CHECKOUT / path if not path.exists() and (_CHECKOUT / path).exists() else path
 
 
 def provenance_of(model: str | Path) -> dict[str, Any] | None:
-    """Returns what is written down beside a model of what it was made from; None if that is nothing or damaged."""
+    """Returns the provenance recorded next to a model; None if missing or damaged."""
     try:
         made_from = json.loads((model_directory(model) / PROVENANCE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -104,7 +104,7 @@ def provenance_of(model: str | Path) -> dict[str, Any] | None:
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """Gives a temporary directory and puts it in place of the target when the block succeeds."""
+    """Yields a temporary directory and replaces the target with it if the block succeeds."""
     temporary = opened_aside(target)
     with removed_if_unfinished(temporary):
         yield temporary
@@ -113,7 +113,7 @@ def replacing(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def removed_if_unfinished(temporary: Path) -> Iterator[None]:
-    """Removes a directory if the block that writes it fails: on a full disk it would take what room there is."""
+    """Removes a directory if the block that writes it fails, to free space on a full disk."""
     try:
         yield
     except BaseException:
@@ -122,12 +122,12 @@ def removed_if_unfinished(temporary: Path) -> Iterator[None]:
 
 
 def aside(target: Path) -> Path:
-    """Returns where a directory is written before it takes the target's place."""
+    """Returns the temporary path of a directory before it replaces the target."""
     return target.with_name(f".{target.name}.tmp")
 
 
 def opened_aside(target: Path) -> Path:
-    """Returns an empty directory to be written, after what an earlier crash left is put right."""
+    """Returns an empty temporary directory, after repairing leftovers of a crash."""
     _finish(target)
     temporary = aside(target)
     shutil.rmtree(temporary, ignore_errors=True)
@@ -136,7 +136,7 @@ def opened_aside(target: Path) -> Path:
 
 
 def put_in_place(target: Path) -> None:
-    """Puts what was written aside in place of the target, once all of it would survive the loss of power."""
+    """Replaces the target with its temporary directory, after syncing all files to disk."""
     temporary = aside(target)
     for folder, _, names in os.walk(temporary):
         paths = [Path(folder) / name for name in names]
@@ -152,7 +152,7 @@ def put_in_place(target: Path) -> None:
 
 
 def _follow_umask(path: Path) -> None:
-    """Opens a file to those whom its folder, made under the umask, is open to: safetensors lets in its owner alone."""
+    """Gives a file the permissions of its folder, because safetensors ignores the umask."""
     mode, allowed = path.stat().st_mode, path.parent.stat().st_mode & 0o666
     if mode | allowed != mode:
         path.chmod(stat.S_IMODE(mode) | allowed)
@@ -167,43 +167,43 @@ def _sync(path: Path) -> None:
 
 
 def moved_aside(target: Path) -> Path:
-    """Returns where the old directory waits while the new one takes its place."""
+    """Returns the path of the old directory while it is being replaced."""
     return target.with_name(f".{target.name}.old")
 
 
 def _finish(target: Path) -> None:
-    """Brings the old directory back if a crash came before the new one was in its place; else removes it."""
+    """Restores the old directory if a crash happened before the new one was in place; otherwise removes it."""
     old = moved_aside(target)
     if old.exists() and not target.exists():
         try:
             os.replace(old, target)
-        except FileNotFoundError:  # another process of the run was sooner
+        except FileNotFoundError:  # another process of the run was faster
             if not target.exists():
                 raise
     shutil.rmtree(old, ignore_errors=True)
 
 
 def reference_of(model: Path, run: Path) -> dict[str, str]:
-    """Returns what is kept of a reference: its place, within the run's directory if it is there, and its weights' hash.
+    """Returns the record of a reference: its path, relative if inside the run's directory, and a hash of its weights.
 
     Args:
         model: Directory of the checkpoint.
         run: Directory of the run.
     """
     path, home = model.resolve(), run.resolve()
-    place = path.relative_to(home) if path.is_relative_to(home) else path
-    return {"path": str(place), "sha256": weights_hash(path)}
+    recorded = path.relative_to(home) if path.is_relative_to(home) else path
+    return {"path": str(recorded), "sha256": weights_hash(path)}
 
 
-def require_reference(run: Path, *, what: str = "The policy that --ppo.kl-coef holds this run to") -> Path | None:
-    """Returns where the reference of a run that goes on is; None for a run without one, or that has a copy of it.
+def require_reference(run: Path, *, what: str = "The reference policy of --ppo.kl-coef") -> Path | None:
+    """Returns the reference of a resumed run; None for a run without one, or with its own copy.
 
     Args:
         run: Directory of the run.
-        what: What it is to the run, for messages.
+        what: Role of the reference, for messages.
 
     Raises:
-        ConfigError: If it is gone or its weights have changed.
+        ConfigError: If it is missing or its weights have changed.
     """
     kept = kept_reference(run)
     if kept is None:
@@ -213,14 +213,14 @@ def require_reference(run: Path, *, what: str = "The policy that --ppo.kl-coef h
     if is_gone or weights_hash(model) != kept["sha256"]:
         raise ConfigError(
             f"{what} is the checkpoint {model}, which "
-            f"{'is gone' if is_gone else 'has other weights now'}. Put it back as it was, or start another run from "
-            f"what was learnt: --model {run / LATEST / 'model'}."
+            f"{'is gone' if is_gone else 'has other weights now'}. Restore it, or start another run from the trained "
+            f"model: --model {run / LATEST / 'model'}."
         )
     return model
 
 
 def kept_reference(run: Path) -> dict[str, str] | None:
-    """Returns what a run's checkpoint keeps of its reference; None for a run without one, or that has a copy of it."""
+    """Returns the record of the reference in a run's checkpoint; None for a run without one, or with its own copy."""
     path = run / LATEST / REFERENCE
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
@@ -228,7 +228,7 @@ def kept_reference(run: Path) -> dict[str, str] | None:
 def weights_hash(model: Path) -> str:
     """Returns a hash of a checkpoint's weights."""
     digest = hashlib.sha256()
-    for path in sorted(each for each in model.iterdir() if each.suffix in _WEIGHTS):
+    for path in sorted(path for path in model.iterdir() if path.suffix in _WEIGHTS):
         digest.update(path.name.encode())
         with path.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())

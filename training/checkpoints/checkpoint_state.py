@@ -2,17 +2,17 @@
 
 A checkpoint is one directory, complete or absent (see `training.checkpoints.checkpoint_files`):
 
-    model/            an ordinary transformers checkpoint, and in its provenance.json what it has learnt with
-    state.pt          everything else, except what follows where several processes wrote it
+    model/            a transformers checkpoint, with its training settings in provenance.json
+    state.pt          everything else, except for the following files if several processes wrote it
     shards/           tensors of models and optimizers, each written by the process that has it
-    processes/<n>.pt  what is each process's own: where its sampling stands
-    progress.json     how many iterations were done
-    reference.json    where the reference policy is, see `reference_of`
+    processes/<n>.pt  state of each process: its sampling state
+    progress.json     number of completed iterations
+    reference.json    location of the reference policy, see `reference_of`
 
-A checkpoint of several processes can be resumed with any other number of processes, and the other way round:
-`torch.distributed.checkpoint` writes and reads the shards. A nested state is split into its tensors, by name, and a
-skeleton that says where each belongs. The best policy, the one that solved most validation levels, is kept in the same
-way, with a file next to its weights that says which one it is.
+A checkpoint of several processes can be resumed with any number of processes, and vice versa:
+`torch.distributed.checkpoint` writes and reads the shards. A nested state is split into named tensors and a skeleton
+with their positions. The best policy, which solved most validation levels, is stored in the same way, with a file
+next to its weights that identifies it.
 """
 
 from __future__ import annotations
@@ -62,24 +62,24 @@ from vlm_envs.records.json_lines import replace_file, to_json
 
 SHARDS, PROCESSES = "shards", "processes"
 LikeOf = Callable[[str], Tensor | None]
-"""For the name of a tensor, one of the same shape, as it is shared out here; None for one that is whole everywhere."""
+"""Maps a tensor name to a tensor with the target shape and sharding; None for an unsharded tensor."""
 
 _PLACE = "__tensor__"
 BEST = Path("best") / "model"
-"""Where it is within a run's folder."""
+"""Path of the best policy within a run's folder."""
 
 
 def save_model(directory: Path, model: Any, encoder: ChatEncoder, *, provenance: dict[str, Any] | None = None) -> None:
-    """Writes model, tokenizer and image processor as `from_pretrained` reads them, in place of what was there.
+    """Atomically writes model, tokenizer, and image processor as `from_pretrained` reads them, replacing the target.
 
-    All or nothing; `provenance`, what the model was made from, is written beside it.
+    `provenance`, the origin of the model, is written next to it.
     """
     with replacing(directory) as temporary:
         _write_model(temporary, model, encoder, provenance)
 
 
 def save_provenance(directory: Path, provenance: dict[str, Any]) -> None:
-    """Writes beside a model what it was made from, in place of what was written before, all or nothing."""
+    """Atomically writes the provenance of a model next to it, replacing an earlier one."""
     replace_file(directory / PROVENANCE, (json.dumps(to_json(provenance), indent=2) + "\n").encode())
 
 
@@ -91,9 +91,9 @@ def save_checkpoint(
     *,
     provenance: dict[str, Any] | None = None,
 ) -> None:
-    """Writes a checkpoint in place of an earlier one, all or nothing; others can load the model in it.
+    """Atomically writes a checkpoint, replacing an earlier one; its model is an ordinary checkpoint.
 
-    `provenance`, what the model was made from, is written beside it.
+    `provenance`, the origin of the model, is written next to it.
     """
     with replacing(directory) as temporary:
         _write_state(temporary, state, model, encoder, provenance)
@@ -109,16 +109,16 @@ def save_together(
     *,
     provenance: dict[str, Any] | None = None,
 ) -> None:
-    """Writes a checkpoint by all processes, in place of an earlier one, all or nothing.
+    """Atomically writes a checkpoint of several processes, replacing an earlier one.
 
     Args:
-        directory: Where all of them find it.
+        directory: Directory on a file system shared by all processes.
         engine: The processes.
-        state: What they share; under `"learner"` each has its part of every tensor.
-        own: What this process alone has.
-        model: Whole, as others can load it.
+        state: Shared state; under `"learner"`, each process has its shard of every tensor.
+        own: State of this process.
+        model: The unsharded model.
         encoder: Its chat format.
-        provenance: What it was made from.
+        provenance: Origin of the model.
     """
     engine.on_main(lambda: opened_aside(directory) and None)
     temporary = aside(directory)
@@ -150,10 +150,10 @@ def _write_state(
 
 
 def copied(state: Any) -> Any:
-    """Returns a state whose tensors are copies in the host's memory, safe from what happens to the models.
+    """Returns a state with tensors copied to host memory, unaffected by later changes of the models.
 
     Args:
-        state: Nested dictionaries, lists and tuples, as `state_dict` gives them.
+        state: Nested dictionaries, lists, and tuples, as from `state_dict`.
     """
     if isinstance(state, torch.Tensor):
         return state.detach().to("cpu", copy=True)
@@ -167,19 +167,18 @@ def copied(state: Any) -> Any:
 def load_checkpoint_state(
     directory: Path, *, engine: Engine | None = None, like: LikeOf | None = None
 ) -> dict[str, Any]:
-    """Returns the state of a checkpoint, whoever wrote it, as this process needs it.
+    """Returns the state of a checkpoint for this process, regardless of the number of processes that wrote it.
 
     Args:
         directory: The checkpoint.
-        engine: The processes that read it together, where there are several.
-        like: For the name of one of the learner's tensors, which one here it has the shape and placement of; None
-            reads whole tensors.
+        engine: The processes that read it together, if there are several.
+        like: Maps the name of a learner's tensor to a tensor with the target shape and placement; None to read
+            unsharded tensors.
 
-    Returns:
-        The state. Of several processes each has what was its own; a process that was not there has None.
+    Returns: The state, with the part of this process; None in its place if the process did not exist before.
 
     Raises:
-        FileNotFoundError: If there is none.
+        FileNotFoundError: If it does not exist.
         ValueError: If it is damaged.
     """
     require_run_state(directory)
@@ -200,13 +199,13 @@ def load_checkpoint_state(
 
 
 def save_cold_start_state(run: Path, state: dict[str, Any]) -> None:
-    """Writes where a run's cold start stands, in place of an earlier state, all or nothing."""
+    """Atomically writes the state of a run's cold start, replacing an earlier one."""
     with replacing(run / COLD_START_STATE) as temporary:
         torch.save(state, temporary / STATE)
 
 
 def load_cold_start_state(run: Path) -> dict[str, Any] | None:
-    """Returns where a run's cold start stands; None if it has not come to a checkpoint.
+    """Returns the state of a run's cold start; None if it has no checkpoint.
 
     Raises:
         ValueError: If the checkpoint is damaged.
@@ -216,10 +215,10 @@ def load_cold_start_state(run: Path) -> dict[str, Any] | None:
 
 
 def iterations_done(directory: Path) -> int:
-    """Returns how many iterations a checkpoint is of.
+    """Returns the number of iterations of a checkpoint.
 
     Raises:
-        FileNotFoundError: If there is none.
+        FileNotFoundError: If it does not exist.
         ValueError: If it is damaged.
     """
     require_run_state(directory)
@@ -227,7 +226,7 @@ def iterations_done(directory: Path) -> int:
 
 
 def _read(path: Path, *, mmap: bool = False) -> dict[str, Any]:
-    """Reads a state, or with `mmap` lays it out to be read where it is asked for, without room for all of it."""
+    """Reads a state; with `mmap`, tensors are loaded on access, without memory for the whole file."""
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
     except (RuntimeError, EOFError, pickle.UnpicklingError, UnicodeDecodeError) as error:
@@ -244,7 +243,7 @@ def _write_model(directory: Path, model: Any, encoder: ChatEncoder, provenance: 
 
 
 def split(state: Any) -> tuple[Any, dict[str, Tensor]]:
-    """Returns a nested state with names in place of its tensors, and the tensors by these names."""
+    """Splits a nested state into a skeleton with names in place of tensors, and the tensors by name."""
     tensors: dict[str, Tensor] = {}
 
     def skeleton(value: Any, path: str) -> Any:
@@ -252,27 +251,27 @@ def split(state: Any) -> tuple[Any, dict[str, Tensor]]:
             tensors[path] = value
             return {_PLACE: path}
         if isinstance(value, dict):
-            return {key: skeleton(each, f"{path}/{key}" if path else str(key)) for key, each in value.items()}
+            return {key: skeleton(item, f"{path}/{key}" if path else str(key)) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return type(value)(skeleton(each, f"{path}/{index}") for index, each in enumerate(value))
+            return type(value)(skeleton(item, f"{path}/{index}") for index, item in enumerate(value))
         return value
 
     return skeleton(state, ""), tensors
 
 
 def joined(skeleton: Any, tensors: dict[str, Tensor]) -> Any:
-    """Returns the nested state of which `split` returned the parts."""
+    """Returns the nested state from the parts returned by `split`."""
     if isinstance(skeleton, dict):
         if _PLACE in skeleton:
             return tensors[skeleton[_PLACE]]
-        return {key: joined(each, tensors) for key, each in skeleton.items()}
+        return {key: joined(item, tensors) for key, item in skeleton.items()}
     if isinstance(skeleton, list | tuple):
-        return type(skeleton)(joined(each, tensors) for each in skeleton)
+        return type(skeleton)(joined(item, tensors) for item in skeleton)
     return skeleton
 
 
 def placed(whole: Tensor, like: Tensor | None) -> Tensor:
-    """Returns a tensor that every process has, shared out as another one is."""
+    """Returns a tensor that every process has, sharded like another one."""
     if not isinstance(like, DTensor):
         return whole
     shared = whole.to(like.device)
@@ -280,44 +279,44 @@ def placed(whole: Tensor, like: Tensor | None) -> Tensor:
 
 
 def write_tensors(directory: Path, tensors: dict[str, Tensor], engine: Engine) -> None:
-    """Writes what all processes have of some tensors; what they all have, one of them.
+    """Writes the shards of all processes; unsharded tensors are written once.
 
     Raises:
-        OSError: If a file could not be written, in the main process.
-        RuntimeError: If torch could not write one, in the main process.
-        PeerError: Either way, in the others.
+        OSError: If a file cannot be written, in the main process.
+        RuntimeError: If torch cannot write one, in the main process.
+        PeerError: In both cases, in the other processes.
     """
     detached = {name: tensor.detach() for name, tensor in tensors.items()}
     try:
         save(detached, checkpoint_id=directory, process_group=engine.group)
-    except CheckpointException as error:  # a BaseException, of which every process is told
+    except CheckpointException as error:  # a BaseException, raised in every process
         raise _cause(error, engine.rank) from error
 
 
 def _cause(error: CheckpointException, rank: int) -> Exception:
-    """Returns what kept a process from writing, as this process is to raise it."""
+    """Returns the error to raise in this process for a failed write."""
     failed, (cause, _) = next(iter(error.failures.items()))
-    told = f"process {failed} could not write its part of the checkpoint: {cause}"
+    message = f"process {failed} could not write its part of the checkpoint: {cause}"
     if rank > 0:
-        return PeerError(told)
-    return OSError(cause.errno, told) if isinstance(cause, OSError) else RuntimeError(told)
+        return PeerError(message)
+    return OSError(cause.errno, message) if isinstance(cause, OSError) else RuntimeError(message)
 
 
 def read_tensors(directory: Path, skeleton: Any, engine: Engine | None, like: LikeOf | None) -> Any:
-    """Returns the state of a skeleton with the tensors that were written, shared out as this process needs them.
+    """Returns the state of a skeleton with its saved tensors, sharded for this process.
 
     Raises:
         ValueError: If they cannot be read.
     """
     try:
-        known = FileSystemReader(directory).read_metadata().state_dict_metadata
+        entries = FileSystemReader(directory).read_metadata().state_dict_metadata
         tensors = {
             name: _empty(entry, like(name) if like is not None else None)
-            for name, entry in known.items()
+            for name, entry in entries.items()
             if isinstance(entry, TensorStorageMetadata)
         }
         group = None if engine is None else engine.group
-        with warnings.catch_warnings():  # that one process reads alone is meant
+        with warnings.catch_warnings():  # reading in a single process is intended
             warnings.filterwarnings("ignore", message="torch.distributed is disabled")
             load(tensors, checkpoint_id=directory, process_group=group, no_dist=group is None)
     except (CheckpointException, OSError, RuntimeError, EOFError) as error:
@@ -326,7 +325,7 @@ def read_tensors(directory: Path, skeleton: Any, engine: Engine | None, like: Li
 
 
 def _empty(entry: TensorStorageMetadata, like: Tensor | None) -> Tensor:
-    """Returns room for a tensor as it was written, on the CPU unless it is shared out."""
+    """Returns an empty tensor for a saved one, on the CPU unless it is sharded."""
     if isinstance(like, DTensor):
         return torch.empty_like(like, dtype=entry.properties.dtype)
     return torch.empty(entry.size, dtype=entry.properties.dtype)
@@ -334,12 +333,12 @@ def _empty(entry: TensorStorageMetadata, like: Tensor | None) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class BestPolicy:
-    """Which policy it is.
+    """Record of a run's best policy.
 
     Attributes:
-        iteration: Iterations it was trained for.
-        validation_success: Fraction of validation levels it solved, the mean over worlds.
-        num_val_episodes: On how many levels of each.
+        iteration: Number of iterations it was trained for.
+        validation_success: Fraction of solved validation levels, averaged over worlds.
+        num_val_episodes: Number of validation levels per world.
     """
 
     iteration: int
@@ -348,27 +347,27 @@ class BestPolicy:
 
     @property
     def title(self) -> str:
-        """What it is, in words."""
+        """Description for reports."""
         return f"best on validation levels, of iteration {self.iteration} ({self.validation_success:.3f})"
 
     def yields_to(self, other: BestPolicy) -> bool:
-        """Returns whether another takes its place: one that solved more, or that was measured on other levels."""
+        """Returns whether another policy replaces it: one with more success, or with another number of levels."""
         return self.num_val_episodes != other.num_val_episodes or other.validation_success > self.validation_success
 
 
 def best_policy(directory: Path) -> BestPolicy | None:
-    """Returns which policy of a run is kept as its best; None if there is none, or what is there says nothing."""
+    """Returns the record of a run's best policy; None if missing or damaged."""
     if not has_model(directory / BEST):
         return None
     try:
-        known = json.loads((directory / BEST / PROVENANCE).read_text(encoding="utf-8"))
-        return BestPolicy(**{name: known[name] for name in BestPolicy.__dataclass_fields__})
+        recorded = json.loads((directory / BEST / PROVENANCE).read_text(encoding="utf-8"))
+        return BestPolicy(**{name: recorded[name] for name in BestPolicy.__dataclass_fields__})
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def load_best(directory: Path, *, dtype: torch.dtype) -> Any:
-    """Returns a run's best policy, in the host's memory; what is drawn behind it is as if nothing had been loaded."""
+    """Returns a run's best policy in host memory, without changing torch's random state."""
     with torch.random.fork_rng(devices=[]):
         model, _ = load_checkpoint(directory / BEST, dtype=dtype)
     return model
@@ -377,26 +376,26 @@ def load_best(directory: Path, *, dtype: torch.dtype) -> Any:
 def save_best(
     directory: Path, best: BestPolicy, model: Any, encoder: ChatEncoder, learnt_with: Mapping[str, Any]
 ) -> None:
-    """Writes a policy in place of the one that was a run's best, all or nothing.
+    """Atomically writes a run's best policy, replacing the previous one.
 
     Args:
-        directory: The run's.
-        best: Which policy it is.
+        directory: Directory of the run.
+        best: Record of the policy.
         model: Its model.
         encoder: Its chat format.
-        learnt_with: What it has learnt with, which is written beside it, too.
+        learnt_with: Provenance, which is also written next to it.
     """
     save_model(directory / BEST, model, encoder, provenance={**learnt_with, **asdict(best)})
 
 
 def load_for_training(directory: str | Path, config: RunConfig) -> tuple[Any, ChatEncoder]:
-    """Returns a checkpoint's model, on the run's device and in its type, and its chat format.
+    """Returns a checkpoint's model, on the run's device and in its data type, and its chat format.
 
-    Several processes keep float32 weights, whatever type they compute with: parts of them stand for masters.
-    A relative path that does not exist here is looked for beside this package, where the recipes' own checkpoints are.
+    Several processes store float32 weights regardless of the compute type, because their shards serve as masters. A
+    relative path that does not exist is resolved against the checkout, where the recipes' own checkpoints are.
 
     Raises:
-        FileNotFoundError: If there is no checkpoint.
+        FileNotFoundError: If the checkpoint does not exist.
     """
     dtype = getattr(torch, "float32" if num_processes() > 1 else config.dtype)
     model, encoder = load_checkpoint(model_directory(directory), dtype=dtype, attention=config.memory.attention)

@@ -1,7 +1,7 @@
-"""Checkpoints at half their size, as starts ship: `python -m training.checkpoints.half FROM TO`.
+"""Stores checkpoints at half their size, like the shipped ones: `python -m training.checkpoints.half FROM TO`.
 
-Weights are rounded to float16 on disk. `config.json` goes on to name the type that they compute in, which whoever
-loads them therefore gets.
+Weights are rounded to float16 on disk. `config.json` still names the original data type, to which loading converts
+them.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _WEIGHTS = "model.safetensors"
 
 
 def store_in_half(source: Path, directory: Path) -> None:
-    """Copies a checkpoint of one file of weights, rounded to float16, in place of what was there.
+    """Copies a checkpoint with a single weights file, rounded to float16, and replaces the target.
 
     Raises:
-        FileNotFoundError: If there is no such checkpoint.
+        FileNotFoundError: If the checkpoint does not exist.
         ValueError: If a weight is too large for float16, or is not finite.
     """
     if not (source / _WEIGHTS).is_file():
-        raise FileNotFoundError(f"There is no {_WEIGHTS} in {source}: name a checkpoint of one file of weights.")
+        raise FileNotFoundError(f"There is no {_WEIGHTS} in {source}: name a checkpoint with a single weights file.")
     weights = load_file(source / _WEIGHTS)
-    rounded = {name: each.half() if each.is_floating_point() else each for name, each in weights.items()}
-    if wrong := [name for name, each in rounded.items() if not bool(torch.isfinite(each).all())]:
+    rounded = {name: weight.half() if weight.is_floating_point() else weight for name, weight in weights.items()}
+    if wrong := [name for name, weight in rounded.items() if not bool(torch.isfinite(weight).all())]:
         raise ValueError(f"float16 cannot hold {wrong[0]} of {source}; keep that checkpoint as it is.")
     with replacing(directory) as temporary:
         shutil.copytree(source, temporary, dirs_exist_ok=True)
@@ -37,7 +37,7 @@ def store_in_half(source: Path, directory: Path) -> None:
 
 
 def main(words: list[str]) -> int:
-    """Stores what is named on the command line; returns 2 where that cannot be done, after a line that says why."""
+    """Converts the checkpoint named on the command line; returns 2 after printing an error."""
     if len(words) != 2:
         print(f"error: expected two directories, FROM TO; got {' '.join(words) or 'none'}", file=sys.stderr)
         return 2

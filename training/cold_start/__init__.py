@@ -1,1 +1,1 @@
-"""The cold start: supervised learning from an expert's episodes before reinforcement learning."""
+"""The cold start: supervised training on an expert's episodes before reinforcement learning."""

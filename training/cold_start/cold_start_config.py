@@ -1,4 +1,4 @@
-"""The supervised phase before reinforcement learning."""
+"""Settings of the supervised phase before reinforcement learning."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from vlm_envs.validation import field_name, require, require_above, require_at_l
 
 @dataclass(frozen=True, kw_only=True)
 class ColdStartConfig(AdamWConfig):
-    """Supervised learning on an expert's episodes, before reinforcement learning.
+    """Supervised training on an expert's episodes, before reinforcement learning.
 
     Attributes:
-        num_steps: Optimiser steps. 0 for none: reinforcement learning then starts from an untrained model.
-        num_copying_steps: How many of them, before all others, repeat random tokens (see
-            `training.cold_start.demonstrations`). A tiny model of random weights learns from them to look up a word by
-            the one before it, such as names.
-        num_first_turn_steps: How many of them, then, show first turns only. There the picture is the only source of
-            the observation; in later turns it can be copied from one's own prediction.
-        batch_size: Episodes per step. Small ones learn to see soonest for the same compute.
-        learning_rate: Peak of a cosine schedule with warm-up; all copying before it is done at this rate.
-        warmup_steps: Steps of linear warm-up.
-        mistake_rate: How often the expert acts at random; what it writes stays true.
-        suboptimal_rate: How often the expert plans a turn without regard for what makes the world hard (holes, inner
-            walls). What it writes stays true: who imitates it learns to see and to write well, and plays as it does.
-        tells_plan: Whether the expert says what its whole plan wants to come to before its reasons for a turn, where
-            a world's task has an `intention`: in Sokoban, which way the box is to go.
-        num_demonstrations: Episodes of the expert that there are, the same whatever the seed, shown again and again in
-            a new order each time. None for as many as the steps take, none of them twice.
-        max_grad_norm: Gradient norm that is clipped to.
-        max_nonfinite_steps: Steps in a row whose gradients may be infinite or NaN. None of them is taken; the last
-            one ends the cold start, which is saved as it stands.
-        data: Directory of a data set made by `python -m training curate`, imitated in place of the oracle,
-            whose settings are ignored then. None for the oracle.
-        start_from: Checkpoint directory that goes on learning, any of a supported family; None for a tiny VLM of
-            random weights. It keeps its own tokenizer.
-        residual_scale: Of a tiny VLM of random weights, see `agents.hf.tiny_vlm.TinyConfig`: below 1 copying is learnt
-            sooner.
-        checkpoint_every: Steps between checkpoints of a run's cold start, from which `--resume` goes on in it; 0 for
-            none. They are gone once the run has done its iterations.
+        num_steps: Optimizer steps. With 0, reinforcement learning starts from an untrained model.
+        num_copying_steps: Number of initial steps on random tokens to repeat (see
+            `training.cold_start.demonstrations`), which teach a tiny model with random weights to look up a word by
+            its predecessor, as in names.
+        num_first_turn_steps: Number of the following steps that use first turns only. There, the image is the only
+            source of the observation; in later turns, the observation can be copied from the previous prediction.
+        batch_size: Episodes per step. Small batches learn to see with the least compute.
+        learning_rate: Peak of a cosine schedule with warmup; constant during the copying steps before it.
+        warmup_steps: Steps of linear warmup.
+        mistake_rate: Probability that the expert acts at random; its text stays true.
+        suboptimal_rate: Probability that the expert plans a turn without regard to obstacles (holes, inner walls).
+            Its text stays true: a model that imitates it learns to see and to write well, but plays equally badly.
+        tells_plan: Whether the expert states the goal of its plan before its reasons for a turn, in worlds whose task
+            has an `intention`: in Sokoban, the direction in which the box should move.
+        num_demonstrations: Size of a fixed set of expert episodes, independent of the seed, that is repeated in a new
+            order each time. None for new episodes in every step.
+        max_grad_norm: Maximum gradient norm; larger gradients are clipped.
+        max_nonfinite_steps: Number of consecutive steps with infinite or NaN gradients after which the cold start is
+            saved and stops. Each such step is skipped.
+        data: Directory of a dataset from `python -m training curate` to imitate instead of the oracle, whose settings
+            are then ignored. None for the oracle.
+        start_from: Checkpoint directory to continue from, of any supported model family, with its own tokenizer; None
+            for a tiny VLM with random weights.
+        residual_scale: Scale of a tiny VLM with random weights, see `agents.hf.tiny_vlm.TinyConfig`; values below 1
+            speed up learning to copy.
+        checkpoint_every: Steps between checkpoints of a run's cold start, from which `--resume` continues; 0 for
+            none. They are deleted once the run has finished its iterations.
     """
 
     num_steps: int = 800
@@ -81,7 +81,7 @@ class ColdStartConfig(AdamWConfig):
 
     @property
     def steps(self) -> SupervisedSteps:
-        """How its steps are taken; the rate is at its peak while copying, and falls to a tenth of it then."""
+        """Step settings; the learning rate stays at its peak while copying and then decays to a tenth of it."""
         return SupervisedSteps(
             num_steps=self.num_steps,
             learning_rate=self.learning_rate,

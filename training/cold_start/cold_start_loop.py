@@ -1,4 +1,4 @@
-"""The cold start: a model imitates an expert's episodes, is saved, and is validated, before reinforcement learning."""
+"""The cold start: trains a model to imitate an expert's episodes, saves it, and validates it."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ from vlm_envs.trajectory import Trajectory
 
 
 class ColdStartInterruptedError(KeyboardInterrupt):
-    """Ctrl-C stopped a cold start; the message says where it is saved."""
+    """Ctrl-C stopped a cold start; the message gives the location of the saved model."""
 
 
 def make_cold_start(config: RunConfig, directory: Path, writer: RunWriter | None) -> tuple[Any, ChatEncoder]:
-    """Builds the tiny VLM, or takes a checkpoint, teaches it to imitate the oracle, saves it, and validates it.
+    """Builds the tiny VLM or loads a checkpoint, trains it to imitate the expert, saves it, and validates it.
 
     Returns:
         The model and its chat format.
 
     Raises:
-        ColdStartInterruptedError: If Ctrl-C stopped it; the model as it stands is saved all the same.
-        NonFiniteGradientError: If gradients were not finite too many times in a row; it is saved then, too.
-        Exception: Whatever else fails in between, after the model is saved as of the last whole step.
+        ColdStartInterruptedError: On Ctrl-C; the current model is saved.
+        NonFiniteGradientError: After too many consecutive non-finite gradients; the model is saved. Exception: Any
+        other error, after saving the model of the last complete step.
     """
     model, encoder = untaught(config)
     _teach(model, encoder, config, directory, writer)
@@ -65,20 +65,20 @@ def make_cold_start(config: RunConfig, directory: Path, writer: RunWriter | None
 
 
 def untaught(config: RunConfig) -> tuple[Any, ChatEncoder]:
-    """Returns the model a cold start begins with: the given checkpoint, or a tiny VLM of random weights."""
+    """Returns the initial model of a cold start: the given checkpoint, or a tiny VLM with random weights."""
     if config.cold_start.start_from is not None:
         return load_for_training(config.cold_start.start_from, config)
     env_ids = config.tokenizer_worlds or tuple(dict.fromkeys(spec.env_id for spec in config.worlds))
     with tempfile.TemporaryDirectory() as directory:
-        settings = {id_: [each.kwargs for each in config.worlds if each.env_id == id_] for id_ in env_ids}
+        settings = {id_: [spec.kwargs for spec in config.worlds if spec.env_id == id_] for id_ in env_ids}
         sizes = TinyConfig(seed=config.seed, residual_scale=config.cold_start.residual_scale)
         save_tiny(directory, sizes, env_ids=env_ids, settings=settings)
         return load_for_training(directory, config)
 
 
 def _teach(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path, writer: RunWriter | None) -> None:
-    """Takes a cold start's steps and saves what was learnt, whatever ends them."""
-    # Only a run is gone on with: it has a directory in which its cold start is one thing of several
+    """Takes the steps of a cold start and saves the model, also after errors and interrupts."""
+    # Only full runs can be resumed: their directory contains that of the cold start
     run = directory.parent if writer is not None else None
     state = load_cold_start_state(run) if run is not None else None
     if state is not None:
@@ -131,10 +131,10 @@ def _teach(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path,
 
 @contextmanager
 def _saved_whatever_ends(save: Callable[[], str], num_done: Callable[[], int], num_steps: int) -> Iterator[None]:
-    """Saves what is learnt within the block, and says where it is if that ends with an error."""
+    """Saves the model at the end of the block, and reports its location after an error."""
     try:
         yield
-        save()  # Before the validation, and while Ctrl-C still only asks: what took hours depends on neither.
+        save()  # before validation and while Ctrl-C is deferred, so that neither can lose hours of training
     except NonFiniteGradientError as error:
         raise NonFiniteGradientError(
             f"{error} The cold start ended after {num_done()} of {num_steps} steps; {save()}"
@@ -142,18 +142,18 @@ def _saved_whatever_ends(save: Callable[[], str], num_done: Callable[[], int], n
     except Exception as error:
         if num_done():
             try:
-                told = save()
+                outcome = save()
             except Exception as second:
-                told = f"what was learnt could not be saved ({type(second).__name__}: {second})."
-            what = f"{type(error).__name__} after {num_done()} of {num_steps} steps of the cold start"
-            print(f"{what}: {told}", file=sys.stderr)
+                outcome = f"the model could not be saved ({type(second).__name__}: {second})."
+            failure = f"{type(error).__name__} after {num_done()} of {num_steps} steps of the cold start"
+            print(f"{failure}: {outcome}", file=sys.stderr)
         raise
 
 
 def _validate(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path) -> None:
-    """Measures a saved cold start and writes down, beside it, what it reached."""
-    num_steps, told = config.cold_start.num_steps, _saved_in(directory)
-    learnt = f"{num_steps} of {num_steps} steps of the cold start"
+    """Validates a saved cold start and writes the success rate next to it."""
+    num_steps, saved = config.cold_start.num_steps, _saved_in(directory)
+    progress = f"{num_steps} of {num_steps} steps of the cold start"
     success: float | None = None
     try:
         if config.num_val_episodes:
@@ -166,14 +166,14 @@ def _validate(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Pa
             print(f"cold start: validation success {success:.3f}")
         save_provenance(directory, provenance(config, success))
     except KeyboardInterrupt as interrupt:
-        raise ColdStartInterruptedError(f"Interrupted in the validation, after {learnt}; {told}") from interrupt
+        raise ColdStartInterruptedError(f"Interrupted in the validation, after {progress}; {saved}") from interrupt
     except Exception as error:
-        print(f"{type(error).__name__} in the validation, after {learnt}: {told}", file=sys.stderr)
+        print(f"{type(error).__name__} in the validation, after {progress}: {saved}", file=sys.stderr)
         raise
 
 
 def _saved_in(directory: Path) -> str:
-    return f"what was learnt is saved. Train from it with --model {directory}."
+    return f"the model is saved. Train from it with --model {directory}."
 
 
 def cold_start(
@@ -191,17 +191,18 @@ def cold_start(
 ) -> int:
     """Trains a model in place to imitate an expert.
 
-    After each step `on_step` gets its number and metrics, and `should_stop` says whether to end here. Another seed sees
-    other levels. After every so many steps, and the last, `on_checkpoint` gets what it can be gone on from: with
-    `num_done` and `optimizer_state` as they were, and the model and torch's generator as they were, it comes to the
-    same. Episodes of steps that were done are played once more then, for the expert draws as it goes.
+    After each step, `on_step` receives its number and metrics, and `should_stop` decides whether to end. Seeds use
+    different levels. Every `checkpoint_every` steps and after the last one, `on_checkpoint` receives the state to
+    resume from: training continues identically when called with `num_done` and `optimizer_state` after restoring the
+    model and torch's generator. Episodes of completed steps are replayed then, because the expert's random stream
+    depends on them.
 
     Returns:
-        Steps done, of which those whose gradients were not finite changed nothing.
+        Number of steps, including steps skipped for non-finite gradients.
 
     Raises:
-        NonFiniteGradientError: If that happened too many times in a row.
-        Exception: What a world, `on_step` or a step raises. The model is as of the last whole step, whichever it is.
+        NonFiniteGradientError: After too many consecutive non-finite gradients. Exception: As raised by a world,
+        `on_step`, or a step. The model is that of the last complete step.
     """
     learner = SupervisedLearner(model, config.steps, what="cold start")
     if num_done and optimizer_state is not None:
@@ -212,9 +213,9 @@ def cold_start(
     spared = spared_tokens(encoder, [spec.env_id for spec in specs])
 
     def batches() -> Iterator[Batch]:
-        for number, each in enumerate(shown, num_done):
+        for number, episodes in enumerate(shown, num_done):
             learner.suppress(spared if number < config.num_copying_steps else [])
-            yield make_batch(each, [[0.0] * len(t.turns) for t in each], encoder)
+            yield make_batch(episodes, [[0.0] * len(t.turns) for t in episodes], encoder)
 
     return take_steps(
         learner,
@@ -229,7 +230,7 @@ def cold_start(
 def _batches(
     specs: tuple[WorldSpec, ...], encoder: ChatEncoder, config: ColdStartConfig, *, seed: int
 ) -> Iterator[list[Trajectory]]:
-    """Returns the batches of a cold start, without end: copying, first turns only, whole episodes."""
+    """Returns an endless iterator of batches: copying exercises, then first turns, then full episodes."""
     env_ids = [spec.env_id for spec in specs]
     copying = copying_exercises(encoder, env_ids, num_batches=config.num_copying_steps, seed=seed)
     return itertools.chain(copying, _demonstrations(specs, encoder, config, seed=seed))
@@ -238,7 +239,7 @@ def _batches(
 def _demonstrations(
     specs: tuple[WorldSpec, ...], encoder: ChatEncoder, config: ColdStartConfig, *, seed: int
 ) -> Iterator[list[Trajectory]]:
-    """Yields what an expert did, in batches without end; first turns only in the first steps."""
+    """Returns an endless iterator of batches of expert episodes; only first turns in the first steps."""
     if config.data is not None:
         return recorded_demonstrations(config.data, encoder, config, seed=seed)
     shown = partial(
@@ -259,12 +260,12 @@ def _demonstrations(
 def recorded_demonstrations(
     directory: str, encoder: ChatEncoder, config: ColdStartConfig, *, seed: int
 ) -> Iterator[list[Trajectory]]:
-    """Yields batches of a data set without end; first turns only in the first steps."""
+    """Returns an endless iterator of batches of a dataset; only first turns in the first steps."""
     return _repeated([tokenized(episode, encoder) for episode in curated_episodes(directory)], config, seed=seed)
 
 
 def _repeated(episodes: Sequence[Trajectory], config: ColdStartConfig, *, seed: int) -> Iterator[list[Trajectory]]:
-    """Yields batches of the same episodes without end; first turns only in the first steps."""
+    """Yields batches of the same episodes endlessly; only first turns in the first steps."""
     for step, batch in enumerate(shuffled_batches(episodes, config.batch_size, seed)):
         first_only = step < config.num_first_turn_steps
-        yield [replace(each, turns=each.turns[:1]) for each in batch] if first_only else batch
+        yield [replace(episode, turns=episode.turns[:1]) for episode in batch] if first_only else batch

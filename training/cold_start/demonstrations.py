@@ -1,4 +1,4 @@
-"""What a cold start imitates: episodes of the oracle as token trajectories, and random tokens to copy."""
+"""Training data of a cold start: oracle episodes as token trajectories, and random tokens to copy."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from vlm_envs.trajectory import Observation, Trajectory, Turn, is_lost
 from vlm_envs.vector.vector_world import VectorWorld
 
 NUM_ATTEMPTS = 3
-"""How often a batch of demonstrations is played before its workers are given up."""
+"""Number of attempts to play a batch of demonstrations despite worker failures."""
 COPYING = "copying"
-"""What stands as the world of an exercise."""
+"""Value of `env_id` in exercises."""
 
 FEW_WORDS = 32
-"""Distinct words of every other exercise, always the same. Of few words copying is learnt soon, of many much later."""
+"""Number of distinct words in every other exercise, always the same ones: copying few words is learned much sooner."""
 
 SHORTEST = 4
-"""Fewest tokens of a stretch."""
+"""Minimum number of tokens per stretch."""
 
 
 def demonstrations(
@@ -51,24 +51,24 @@ def demonstrations(
     start: int = 0,
     num_first_turn_batches: int = 0,
 ) -> Iterator[list[Trajectory]]:
-    """Yields batches of oracle episodes on training levels, without end and without repeating a seed.
+    """Yields batches of oracle episodes on training levels, endlessly and without repeating a seed.
 
-    Where a world has a `cold_start_pool`, its levels are those of that, epoch by epoch. A world of one turn does not
-    answer, for nobody would read it.
+    A world with a `cold_start_pool` takes its levels from the pool, epoch by epoch. Worlds of one turn are not
+    stepped, because no later turn would show the result.
 
     Args:
-        specs: The worlds, drawn in proportion to their `cold_start_weight` or, without one, their weight.
-        encoder: Writes conversations as token ids.
-        batch_size: Episodes, or first turns, of a batch.
-        mistake_rate: Share of actions that are random in place of the planned ones.
-        suboptimal_rate: Share of plans that are suboptimal, in worlds that have no rate of their own.
-        tells_plan: Whether the expert says what its whole plan wants to come to.
+        specs: The worlds, in proportion to their `cold_start_weight` or, without one, their weight.
+        encoder: Encodes conversations as token ids.
+        batch_size: Episodes, or first turns, per batch.
+        mistake_rate: Fraction of actions that are random instead of planned.
+        suboptimal_rate: Fraction of suboptimal plans, in worlds without their own rate.
+        tells_plan: Whether the expert states the goal of its plan.
         start: Index of the first training seed.
-        num_first_turn_batches: How many batches, the first ones, are of first turns only.
+        num_first_turn_batches: Number of initial batches with first turns only.
 
     Yields:
-        Lists of `batch_size` trajectories with token ids, ready for `make_batch`; see `training.mixture.mixture_config`
-        for an odd number that iVGR's partners share.
+        Lists of `batch_size` trajectories with token ids, ready for `make_batch`; see
+        `training.mixture.mixture_config` for odd sizes with iVGR's partner worlds.
     """
     specs = [spec if spec.cold_start_weight is None else replace(spec, weight=spec.cold_start_weight) for spec in specs]
     pools = open_pools([spec.cold_start_pool for spec in specs], seed=start)
@@ -80,12 +80,12 @@ def demonstrations(
     }
     for number in itertools.count():
         batch: list[Trajectory] = []
-        for place in mixed.played(number):
-            seeds = list(split_seeds("train", place.num_groups, start=start))
-            worlds, expert = mixed.vector(place), experts[rates[place.number]]
+        for share in mixed.played(number):
+            seeds = list(split_seeds("train", share.num_groups, start=start))
+            worlds, expert = mixed.vector(share), experts[rates[share.number]]
             (max_turns,) = worlds.apply({0: attrgetter("max_turns")}).values()
             play = first_turns if number < num_first_turn_batches or max_turns == 1 else rollout
-            env_ids, levels = [place.spec.env_id] * place.num_groups, mixed.next_levels(place)
+            env_ids, levels = [share.spec.env_id] * share.num_groups, mixed.next_levels(share)
             played = _despite_losses(partial(play, expert, worlds, seeds, env_ids=env_ids, levels=levels), seeds)
             batch += [tokenized(trajectory, encoder) for trajectory in played]
         start += batch_size
@@ -93,7 +93,7 @@ def demonstrations(
 
 
 def expert_of(spec: WorldSpec, config: ColdStartConfig, *, seed: int) -> Agent | None:
-    """Returns the expert that a cold start shows in a world; None where it shows none, or recorded episodes."""
+    """Returns the expert of a cold start in a world; None without a cold start or with recorded episodes."""
     if config.num_steps == 0 or config.data is not None:
         return None
     return make_agent(
@@ -106,15 +106,15 @@ def expert_of(spec: WorldSpec, config: ColdStartConfig, *, seed: int) -> Agent |
 
 
 def _rate_of(spec: WorldSpec, suboptimal_rate: float) -> float:
-    """Returns the share of a world's plans that are suboptimal: its own, or that of all."""
+    """Returns the fraction of suboptimal plans of a world: its own, or the common one."""
     return suboptimal_rate if spec.cold_start_suboptimal_rate is None else spec.cold_start_suboptimal_rate
 
 
 def _despite_losses(play: Callable[[], list[Trajectory]], seeds: Sequence[int]) -> list[Trajectory]:
-    """Plays a batch again, in restarted workers, if one of its workers is lost; what was lost teaches nothing.
+    """Plays a batch, and repeats it in restarted workers if a worker is lost.
 
     Raises:
-        WorkerError: If workers are lost three times in a row.
+        WorkerError: If workers are lost `NUM_ATTEMPTS` times in a row.
     """
     for attempt in range(NUM_ATTEMPTS):
         try:
@@ -127,7 +127,7 @@ def _despite_losses(play: Callable[[], list[Trajectory]], seeds: Sequence[int]) 
                 return played
     raise WorkerError(
         f"Episodes on the levels {min(seeds)} to {max(seeds)} were lost with their workers {NUM_ATTEMPTS} times in a "
-        "row. The warnings above say how; look after the world's engine and the machine's memory."
+        "row. See the warnings above; check the world's engine and the machine's memory."
     )
 
 
@@ -139,7 +139,7 @@ def first_turns(
     env_ids: Sequence[str],
     levels: Sequence[str] | None = None,
 ) -> list[Trajectory]:
-    """Returns what an agent says to the first observations; worlds, whose engines take their time, do not answer."""
+    """Returns an agent's responses to the first observations, without stepping the worlds, which may be slow."""
     requests = WorldBatch(worlds, seeds, env_ids, levels).requests
     observations, infos = worlds.reset(**reset_arguments(requests))
     with conversations(agent, rollout_rows(worlds, requests), worlds) as asked:
@@ -160,7 +160,7 @@ def first_turns(
 
 
 def tokenized(trajectory: Trajectory, encoder: ChatEncoder) -> Trajectory:
-    """Returns a text trajectory with the tokens a model would have read and written."""
+    """Returns a text trajectory with the token ids that a model would have read and written."""
     turns: list[Turn] = []
     for number, turn in enumerate(trajectory.turns):
         prompt = encoder.encode(turn.observation, is_first=number == 0)
@@ -177,12 +177,13 @@ def tokenized(trajectory: Trajectory, encoder: ChatEncoder) -> Trajectory:
 
 
 class Size(NamedTuple):
-    """How large the exercises of a batch are.
+    """Size of the copying exercises in a batch.
 
     Attributes:
-        num_rows: Exercises.
-        num_tokens: Tokens of each.
-        longest: Most tokens of a stretch; as one does not know how far back to look, one has to search.
+        num_rows: Number of exercises.
+        num_tokens: Tokens per exercise.
+        longest: Maximum tokens per stretch; varying lengths force the model to search rather than look back a fixed
+            distance.
     """
 
     num_rows: int
@@ -191,30 +192,31 @@ class Size(NamedTuple):
 
 
 NEAR, FAR = Size(num_rows=32, num_tokens=48, longest=12), Size(num_rows=12, num_tokens=128, longest=96)
-"""Of the first half of the batches, in which copying is learnt, and of the second, from as far as questions are."""
+"""Exercise sizes in the first half of the batches, and in the second, whose distances are those of questions."""
 
 
 def copying_exercises(
     encoder: ChatEncoder, env_ids: Sequence[str], *, num_batches: int, seed: int
 ) -> Iterator[list[Trajectory]]:
-    """Yields batches of exercises, half of them of a few words, half of all that tell one answer from another.
+    """Yields batches of copying exercises, half of them with few words, half with all words that distinguish answers.
 
-    An exercise is one turn: the prompt is a stretch of distinct random tokens and its first token again; the response
-    goes on with it. So each token of a response can be told, by nothing but what came before.
+    An exercise is one turn: the prompt is a stretch of distinct random tokens followed by its first token; the
+    response continues the repetition. So each token of a response can be predicted, but only from the tokens before
+    it.
 
-    They teach a model of random weights to look up what followed a token before (*induction heads*). A small model that
-    meets a name in a question and is to write it in a call has to find the name's second word by its first. From
-    demonstrations alone that is learnt late, for most words of a response follow from the words before them.
+    They teach a model with random weights to look up what followed a token earlier (*induction heads*). To copy a
+    name from a question into a call, a small model must find the name's second word from its first. Demonstrations
+    alone teach this late, because most words of a response follow from the preceding words.
 
     Source: Olsson et al., "In-context Learning and Induction Heads" (2022), whose test of such heads is a repeated
     stretch of random tokens.
 
     Args:
-        encoder: Whose vocabulary it is.
-        env_ids: Worlds whose words are copied, see `agents.hf.tiny_vlm.telling_words`; where they have none, all
-            tokens are but special ones.
-        num_batches: How many there are.
-        seed: Seed of all.
+        encoder: Encoder with the vocabulary.
+        env_ids: Worlds whose words are copied, see `agents.hf.tiny_vlm.telling_words`; without such words, all tokens
+            except special ones.
+        num_batches: Number of batches.
+        seed: Seed of the exercises.
 
     Yields:
         Lists of trajectories, ready for `make_batch`.
@@ -224,27 +226,27 @@ def copying_exercises(
     few = words[:FEW_WORDS]
     for number in range(num_batches):
         size = NEAR if 2 * number < num_batches else FAR
-        yield [_exercise(few if place % 2 else words, size, rng) for place in range(size.num_rows)]
+        yield [_exercise(few if index % 2 else words, size, rng) for index in range(size.num_rows)]
 
 
 def _tokens(encoder: ChatEncoder, env_ids: Sequence[str]) -> list[int]:
-    """Returns the tokens to be copied."""
+    """Returns the tokens to copy."""
     tokenizer = encoder.tokenizer
-    spelt = [tokenizer.encode(f"{space}{word}") for word in telling_words(env_ids) for space in ("", " ")]
-    if telling := sorted({ids[0] for ids in spelt if len(ids) == 1}):
+    encoded = [tokenizer.encode(f"{space}{word}") for word in telling_words(env_ids) for space in ("", " ")]
+    if telling := sorted({ids[0] for ids in encoded if len(ids) == 1}):
         return telling
     special = {*encoder.suppressed_ids(), encoder.end_of_turn_id}
     return [token for token in range(len(tokenizer)) if token not in special]
 
 
 def spared_tokens(encoder: ChatEncoder, env_ids: Sequence[str]) -> list[int]:
-    """Returns digits, which are not to be pushed away while others are copied; none that is copied itself.
+    """Returns the digit tokens to mask out of the softmax in copying exercises, except digits that are copied.
 
-    A softmax pushes whatever is not copied into one direction, all alike. Most of that is told apart again when it is
-    met; pages and answers, which one has to be told by what it is, stay at chance.
+    The softmax would push the embeddings of all tokens that are never copied into the same direction. Training on
+    demonstrations later separates most of them again, but digits in page numbers and answers would stay at chance.
     """
-    spelt = [encoder.tokenizer.encode(digit) for digit in string.digits]
-    return sorted({ids[0] for ids in spelt if len(ids) == 1}.difference(_tokens(encoder, env_ids)))
+    encoded = [encoder.tokenizer.encode(digit) for digit in string.digits]
+    return sorted({ids[0] for ids in encoded if len(ids) == 1}.difference(_tokens(encoder, env_ids)))
 
 
 def _exercise(words: npt.NDArray[np.int64], size: Size, rng: np.random.Generator) -> Trajectory:

@@ -1,4 +1,4 @@
-"""Curated datasets read back as episodes and chat messages, and the counts of what was kept."""
+"""Curated datasets read back as episodes and chat messages, and the statistics of a curation."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from vlm_envs.records.run_data import RunReader, recorded_terms
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 
 _MAX_NAMED = 3
-"""Most broken rows that messages name; a dataset's `config.json` has all of them."""
+"""Maximum number of broken rows named in messages; a dataset's `config.json` lists all of them."""
 
 
 def curated_episodes(directory: str | Path) -> list[Trajectory]:
-    """Returns the episodes of a data set, as text and pictures; broken ones are left out, named and counted.
+    """Returns the whole episodes of a dataset, with text and images; a warning counts and names broken ones.
 
     Raises:
-        MissingRunDataError: If there is no data set.
-        ConfigError: If it is empty, or nothing of it is whole.
+        MissingRunDataError: If there is no dataset.
+        ConfigError: If it is empty, or all its episodes are broken.
     """
     reader = RunReader(directory)
     episodes: list[Trajectory] = []
@@ -41,18 +41,20 @@ def curated_episodes(directory: str | Path) -> list[Trajectory]:
             episodes.append(_episode(reader, record))
         except (LookupError, TypeError, AttributeError, ValueError, OSError, SyntaxError) as error:
             broken.append(f"{where}: {type(error).__name__} {error}")
-    told = " ".join(broken[:_MAX_NAMED]) + f" And {len(broken) - _MAX_NAMED} more." * (len(broken) > _MAX_NAMED)
+    examples = " ".join(broken[:_MAX_NAMED]) + f" And {len(broken) - _MAX_NAMED} more." * (len(broken) > _MAX_NAMED)
     if not episodes:
-        reason = f"all its {len(broken)} episodes are broken. {told}" if broken else "nothing reached the threshold."
-        raise ConfigError(f"The data set at {directory} is empty: {reason} Curate more, or lower it.")
+        reason = f"all {len(broken)} episodes are broken. {examples}" if broken else "nothing reached the threshold."
+        raise ConfigError(
+            f"The dataset at {directory} is empty: {reason} Curate more questions, or lower the threshold."
+        )
     if broken:
         num_rows = len(broken) + len(episodes)
-        warnings.warn(f"{len(broken)} of {num_rows} episodes of {directory} are left out. {told}", stacklevel=2)
+        warnings.warn(f"{len(broken)} of {num_rows} episodes of {directory} are left out. {examples}", stacklevel=2)
     return episodes
 
 
 def shuffled_batches(episodes: Sequence[Trajectory], batch_size: int, seed: int) -> Iterator[list[Trajectory]]:
-    """Yields batches without end: every episode once, in a new order each time, before any comes again."""
+    """Yields batches endlessly, reshuffling the episodes after each pass."""
     rng = np.random.default_rng(seed)
     queue: list[Trajectory] = []
     while True:
@@ -94,7 +96,7 @@ def _observation(reader: RunReader, shown: Mapping[str, Any]) -> Observation:
 
 
 def chat_messages(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a recorded episode as chat messages; pictures by their files' names within the data set."""
+    """Returns a recorded episode as chat messages; images are file names relative to the dataset."""
     messages: list[dict[str, Any]] = []
     for turn in record["turns"]:
         if "system" in turn:
@@ -107,22 +109,22 @@ def chat_messages(record: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class WorldYield:
-    """What came of the questions of one world, or of several together.
+    """Statistics of the questions of one world, or of several worlds together.
 
     Attributes:
         world: Name of the world.
-        num_samples: Different questions that could be played, the trivial ones included.
+        num_samples: Distinct questions that could be played, including trivial ones.
         num_trivial: Questions dropped because every rollout was right.
-        num_lost: Questions left out because a rollout was lost twice, with its worker or without a response; they are
-            in no other number.
-        num_broken: Questions left out because their row of the data set is broken; in no other number, either.
-        num_rollouts: Rollouts of the questions that were not dropped.
-        num_good_rollouts: Those that reach the threshold.
-        num_kept: Questions that are kept, each with its best rollout.
-        num_surplus: Questions that are good enough and left out, beyond those that are to be kept.
-        rejections: Number of rejected rollouts by reason: what the reward returns (`format`, `accuracy`,
-            `behaviour`), `unavailable` where no verifier could tell, `threshold` where the reward is too small.
-        broken_rows: What is wrong with each broken row of its data, with file and row.
+        num_lost: Questions left out because a rollout was lost twice, due to a worker failure or a missing response;
+            not included in other counts.
+        num_broken: Questions left out because their dataset row is broken; not included in other counts.
+        num_rollouts: Rollouts of questions that were not dropped.
+        num_good_rollouts: Rollouts that reach the threshold.
+        num_kept: Kept questions, each with its best rollout.
+        num_surplus: Questions that are good enough but left out because enough are kept.
+        rejections: Number of rejected rollouts by reason: one that the reward returns (`format`, `accuracy`,
+            `behaviour`), `unavailable` without a verdict, or `threshold` if the reward is too small.
+        broken_rows: Error message for each broken row of its data, with file and row.
     """
 
     world: str
@@ -139,17 +141,17 @@ class WorldYield:
 
     @property
     def sample_yield(self) -> float:
-        """Questions that are good enough over those that were played and not dropped; NaN without any."""
+        """Fraction of played, not dropped questions that are good enough; NaN without any."""
         num_left = self.num_samples - self.num_trivial
         return (self.num_kept + self.num_surplus) / num_left if num_left else math.nan
 
     @property
     def rollout_yield(self) -> float:
-        """Good rollouts over scored rollouts; NaN without any. Argos' was about 3.1 %."""
+        """Fraction of scored rollouts that are good; NaN without any. Argos reports about 3.1%."""
         return self.num_good_rollouts / self.num_rollouts if self.num_rollouts else math.nan
 
     def record(self) -> dict[str, Any]:
-        """Returns the numbers."""
+        """Returns the statistics as a JSON object."""
         counts = {name: value for name, value in vars(self).items() if name.startswith("num_")}
         return counts | {
             "sample_yield": self.sample_yield,
@@ -175,33 +177,33 @@ class WorldYield:
 
 @dataclass(frozen=True, kw_only=True)
 class Yield:
-    """What came of a curation.
+    """Statistics of a curation.
 
     Attributes:
-        worlds: Of each world, in the order in which they were played.
+        worlds: Statistics of each world, in the order of play.
     """
 
     worlds: tuple[WorldYield, ...]
 
     @property
     def total(self) -> WorldYield:
-        """All worlds together."""
+        """Statistics of all worlds together."""
         counts: Counter[str] = Counter()
         rejections: Counter[str] = Counter()
-        for each in self.worlds:
-            counts.update({name: value for name, value in vars(each).items() if name.startswith("num_")})
-            rejections.update(each.rejections)
-        broken = dict.fromkeys(row for each in self.worlds for row in each.broken_rows)
+        for world in self.worlds:
+            counts.update({name: value for name, value in vars(world).items() if name.startswith("num_")})
+            rejections.update(world.rejections)
+        broken = dict.fromkeys(row for world in self.worlds for row in world.broken_rows)
         return WorldYield(world="all worlds", rejections=rejections, broken_rows=tuple(broken), **counts)
 
     def record(self) -> dict[str, Any]:
-        """Returns the numbers, of all worlds and of each."""
-        return self.total.record() | {"worlds": [{"world": each.world, **each.record()} for each in self.worlds]}
+        """Returns the statistics of all worlds together and of each world."""
+        return self.total.record() | {"worlds": [{"world": world.world, **world.record()} for world in self.worlds]}
 
     def __str__(self) -> str:
-        """Returns a line for each world, one for all of them, and the first broken rows."""
+        """Returns one line per world, one for the total, and the first broken rows."""
         total = self.total
-        lines = [f"{each.world}: {each}" for each in self.worlds] if len(self.worlds) > 1 else []
+        lines = [f"{world.world}: {world}" for world in self.worlds] if len(self.worlds) > 1 else []
         lines += [str(total), *(f"left out: {row}" for row in total.broken_rows[:_MAX_NAMED])]
         num_more = len(total.broken_rows) - _MAX_NAMED
         return "\n".join([*lines, f"left out: {num_more} more broken rows"] if num_more > 0 else lines)

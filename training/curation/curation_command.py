@@ -1,4 +1,4 @@
-"""`python -m training curate`: its options, and its checks before anything is written."""
+"""Options of `python -m training curate`, and the checks before anything is written."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ from vlm_envs.splits import split_seeds
 from vlm_envs.validation import field_name, fields_named, require
 
 CHECKPOINTS = ("hf", "vllm")
-"""Kinds of experts that may be the model that is trained."""
+"""Kinds of agents that may be the model to train."""
 _NUM_COMPARED = 3
-"""Number of levels that show whether an argument of a world changes what is asked."""
+"""Number of levels compared to find out whether a world argument changes the questions."""
 
 
 def curation_options(words: Sequence[str], program: Program, default: CurateConfig | None = None) -> CurateConfig:
-    """Returns the curation that a command line describes.
+    """Returns the curation settings of a command line.
 
     Args:
-        words: The options; those of worlds are too many to be known beforehand, and are read first.
-        program: What they belong to.
-        default: Gives what is not said.
+        words: The options; those of `--worlds`, whose number is not fixed, are read first.
+        program: The program of the options.
+        default: Settings for options that are not given.
 
     Raises:
-        ConfigError: If an option is not known, lacks its value or cannot be.
+        ConfigError: If an option is unknown, lacks its value, or is invalid.
     """
     start = CurateConfig() if default is None else default
     worlds, rest = read_world_options(words, start.worlds)
@@ -62,20 +62,20 @@ def curation_options(words: Sequence[str], program: Program, default: CurateConf
 
 
 def require_teachable(config: CurateConfig, *, expert_is_trained: bool | None = None) -> None:
-    """Refuses a curation that nobody can teach, or whose rollouts nobody can verify.
+    """Checks that the expert can play every world, that the rollouts can be verified, and that the output is free.
 
     Args:
         config: The curation.
-        expert_is_trained: Whether the expert is the model that is to learn from what is curated; None where that is not
-            known: a checkpoint is taken for it, and nobody else.
+        expert_is_trained: Whether the expert is the model that will be trained on the dataset; None if unknown: then
+            only checkpoints count as that model.
 
     Raises:
-        RunExistsError: If there is one of this name.
-        ConfigError: If the folder, a pool, a world, the device or a model is not available; if answers can only be
-            compared by a model and there is none; if questions would be asked twice in the same way; if the oracle is
-            to teach a world without a planner; if another curation has left a part of a data set there; or if trivial
-            questions are to be left out and there are no attempts of the base model.
-        FileNotFoundError: If a checkpoint is not there.
+        RunExistsError: If a dataset or run of this name exists.
+        ConfigError: If the folder, a pool, a world, the device, or a model is not available; if answers need a model
+            to compare them and there is none; if questions would be asked twice in the same way; if the expert is the
+            oracle and a world has no planner; if the folder has an unfinished dataset of another curation; or if
+            trivial questions are to be dropped without attempts of the base model.
+        FileNotFoundError: If a checkpoint does not exist.
     """
     require_writable(Path(config.output) / config.name, config.output)
     require_new(config)
@@ -94,21 +94,21 @@ def require_teachable(config: CurateConfig, *, expert_is_trained: bool | None = 
 
 
 def require_new(config: CurateConfig) -> None:
-    """Refuses to make a data set where there is one, or a run.
+    """Checks that the output directory holds neither a dataset nor a run.
 
     Raises:
-        RunExistsError: If there is.
+        RunExistsError: If it does.
     """
     directory = Path(config.output) / config.name
     if holds_run(directory):
-        raise RunExistsError(f"{directory} already holds a data set or a run. Choose another --name.")
+        raise RunExistsError(f"{directory} already holds a dataset or a run. Choose another --name.")
 
 
 def _require_counts(config: CurateConfig) -> None:
-    """Refuses to tell what the base model always gets right by the rollouts of somebody else.
+    """Checks that trivial questions are identified by the base model's attempts.
 
-    What a stronger model always gets right is what there is to learn, and would be dropped; a pool whose passes are
-    that model's own tells no more than its rollouts.
+    Questions that a stronger model always solves are the ones to learn from and must not be dropped. Pass counts of
+    the expert itself are no better than its rollouts.
     """
     for number, spec in enumerate(config.specs):
         if counts_decide(config, spec) and config.expert not in counted_by(spec):
@@ -116,22 +116,22 @@ def _require_counts(config: CurateConfig) -> None:
         pool = f"{field_name(config, 'worlds')}.{number}.pool.file" if config.worlds else field_name(config, "pool")
         option = field_name(config, "drop_trivial")
         raise ConfigError(
-            f"{option} leaves out what the base model gets right in every attempt, and {field_name(config, 'expert')} "
-            f"{config.expert} is not that model: what it always gets right may be what there is to learn. Count the "
-            f"base model's passes, and ask the levels of that pool: python -m training pool {spec.env_id} with its "
-            f"arguments, --agent hf:DIR --attempts 5 --out FILE, then {pool} FILE; or leave {option} out."
+            f"{option} drops questions that the base model always solves, but {field_name(config, 'expert')} "
+            f"{config.expert} is not that model: the questions that it always solves may be the ones to learn from. "
+            f"Count the base model's passes in a pool and use that: python -m training pool {spec.env_id} with its "
+            f"arguments, --agent hf:DIR --attempts 5 --out FILE, then {pool} FILE; or remove {option}."
         )
 
 
 def notes_on(config: CurateConfig) -> list[str]:
-    """Returns what the user is told of a curation before it starts, a line each."""
+    """Returns warnings and notes to print before a curation starts, one per line."""
     return [*warning_of(settings_without_effect(config)), *trivial_in(config), *_unjudged_in(config)]
 
 
 def trivial_in(config: CurateConfig) -> list[str]:
-    """Returns a line for each pool of which levels are not asked, for the base model gets them right."""
+    """Returns one line per pool with levels that are skipped because the base model always solves them."""
     return [
-        f"{name}: {number} levels of {spec.pool.file} are not asked, for every attempt that was counted"
+        f"{name}: {number} levels of {spec.pool.file} are skipped because every counted attempt"
         f"{' (' + ', '.join(sorted(counted_by(spec))) + ')' if counted_by(spec) else ''} solved them."
         for spec, name in zip(config.specs, config.names, strict=True)
         if spec.pool is not None and (number := num_trivial_by_counts(config, spec))
@@ -139,7 +139,7 @@ def trivial_in(config: CurateConfig) -> list[str]:
 
 
 def _unjudged_in(config: CurateConfig) -> list[str]:
-    """Returns a line for each term of the verifier's reward that nothing can judge here."""
+    """Returns one line per reward term for which no judge is available."""
     reward = config.reward
     if not reward.models & {"masks", "likelihoods"}:
         return []
@@ -152,23 +152,23 @@ def _require_levels(config: CurateConfig) -> None:
         require(
             spec.has_level("train"),
             f"The data of {spec.env_id} ({spec.kwargs.get('dataset', 'its source')}) have no level of split 'train', "
-            "of which questions are. Name others, or is_benchmark=False for a benchmark that is to be trained on.",
+            "from which questions are taken. Name other data, or set is_benchmark=False to train on a benchmark.",
         )
 
 
 def _require_enough_questions(config: CurateConfig, asked: Sequence[QuestionBatch]) -> None:
-    """Refuses pools with fewer questions than are to be kept of them."""
+    """Checks that every pool has as many questions as are to be kept of it."""
     for spec, name, of_world in zip(config.specs, config.names, asked, strict=True):
         num_kept = config.num_kept_of(spec) or 0
         require(
             num_kept <= len(of_world),
-            f"{field_name(config, 'num_kept')}: {num_kept} questions of {name} are to be kept, and its pool "
+            f"{field_name(config, 'num_kept')}: {num_kept} questions of {name} are to be kept, but its pool "
             f"{'' if spec.pool is None else spec.pool.file} has {len(of_world)}. Draw a larger pool, or keep fewer.",
         )
 
 
 def _require_different_questions(config: CurateConfig) -> None:
-    """Refuses arguments that choose what is drawn where a pool gives what is asked: they would change nothing."""
+    """Checks that worlds with the same pool ask different questions, not only sample differently."""
     for one, other in itertools.combinations(config.specs, 2):
         if one.pool is None or (one.env_id, one.pool) != (other.env_id, other.pool):
             continue
@@ -176,14 +176,14 @@ def _require_different_questions(config: CurateConfig) -> None:
         names = sorted(key for key in {*one.kwargs, *other.kwargs} if one.kwargs.get(key) != other.kwargs.get(key))
         require(
             _first_levels(one) == _first_levels(other) or _first_levels(one, levels) != _first_levels(other, levels),
-            f"{one.env_id} with {', '.join(f'{key}={other.kwargs.get(key)!r}' for key in names)} draws other "
-            f"questions, and those of the pool {one.pool.file} are given: each would be asked twice in the same way. "
-            f"Leave that out, or draw a pool with it: python -m training pool {one.env_id} --out FILE.",
+            f"{one.env_id} with {', '.join(f'{key}={other.kwargs.get(key)!r}' for key in names)} samples other "
+            f"questions, but the pool {one.pool.file} fixes the questions: each would be asked twice in the same way. "
+            f"Remove the argument, or draw a pool with it: python -m training pool {one.env_id} --out FILE.",
         )
 
 
 def _first_levels(spec: WorldSpec, level_ids: Sequence[str] | None = None) -> list[Any]:
-    """Returns the states of the levels that a world loads, or of the first that it draws; errors as their texts."""
+    """Returns the states of the given levels, or of the first sampled ones; error messages in place of broken ones."""
     found: list[Any] = []
     with spec.made(split="train") as world:
         for level in split_seeds("train", _NUM_COMPARED) if level_ids is None else level_ids:
@@ -197,7 +197,7 @@ def _first_levels(spec: WorldSpec, level_ids: Sequence[str] | None = None) -> li
 
 
 def _require_verifier(config: CurateConfig) -> None:
-    """Refuses rewards that nobody can tell."""
+    """Checks that the judges that the reward needs are available."""
     if not config.has_judge:
         judge = JudgeConfig(episode_reward=config.episode_reward, reward_settings=config.reward_settings)
         try:
@@ -206,22 +206,22 @@ def _require_verifier(config: CurateConfig) -> None:
             if not config.reward.strategies or not str(error).startswith("prompt_format must be"):
                 raise
             raise ConfigError(
-                f"{field_name(config, 'episode_reward')} {config.episode_reward} reads worlds whose prompt_format is "
-                f"{' or '.join(config.reward.strategies)}, and there is one that has no such: {error} Choose another "
-                "world, or a reward that reads any: one of your own, as MODULE:NAME."
+                f"{field_name(config, 'episode_reward')} {config.episode_reward} requires worlds with prompt_format "
+                f"{' or '.join(config.reward.strategies)}, but one does not support it: {error} Choose another world, "
+                "or a reward without this requirement, such as your own as MODULE:NAME."
             ) from error
     check_verifier(config.verifier, "--verifier")
     if config.judge is not None:
         require_made(config.judge, "--judge")
     if config.endpoint is not None:
-        from agents.api.client import ChatClient  # and with it the endpoints' own package, which takes a second
+        from agents.api.client import ChatClient  # imports the provider's package, which takes a second
 
         with fields_named({EndpointConfig: {"api_key_variable": "--endpoint.api-key-variable"}}):
             ChatClient(config.endpoint).close()
 
 
 def _require_expert(config: CurateConfig) -> None:
-    """Refuses experts that are not there, that cannot be asked, or that have nothing to show."""
+    """Checks that the expert and the pointing models exist and can play every world."""
     require_made(config.expert, "--expert")
     pointing = config.pointing
     for option, name in (("proposer", pointing.proposer), ("pointer", pointing.pointer)):
@@ -233,11 +233,11 @@ def _require_expert(config: CurateConfig) -> None:
             with spec.made() as world:
                 require(
                     hasattr(getattr(world, "dynamics", None), "source"),
-                    f"{spec.env_id} asks no questions about pictures, so there is nothing to point at. Leave "
-                    "--pointing.points out.",
+                    f"{spec.env_id} asks no questions about images, so there is nothing to point at. Remove "
+                    "--pointing.points.",
                 )
         if carries_out_plans and not facts_of(spec).has_planner:
             raise ConfigError(
-                f"{spec.env_id} has no planner, so the oracle has nothing to show. {how_to_plan(spec)}, or name a "
+                f"{spec.env_id} has no planner, so the oracle cannot play it. {how_to_plan(spec)}, or name a "
                 "model that can play: --expert hf:DIR, or compatible:NAME@URL."
             )

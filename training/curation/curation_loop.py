@@ -63,12 +63,12 @@ from vlm_envs.validation import require
 
 @dataclass(frozen=True, kw_only=True)
 class Filtered:
-    """What the verifier makes of the rollouts of some questions.
+    """The rollouts of some questions after filtering.
 
     Attributes:
-        curated: What was kept of the questions that were not dropped.
+        curated: The kept rollouts of the questions that were not dropped.
         num_trivial: Questions dropped because every rollout was right.
-        rejections: How many rollouts were passed over, by the reason.
+        rejections: Number of rejected rollouts by reason.
     """
 
     curated: Curated[Trajectory]
@@ -78,13 +78,13 @@ class Filtered:
 
 @dataclass(frozen=True, kw_only=True)
 class Played:
-    """What became of a batch of questions.
+    """The rollouts of a batch of questions.
 
     Attributes:
         groups: The rollouts of each question, in order.
-        lost: Rollouts that were begun and lost.
-        num_lost: Questions left out because one of their rollouts was lost twice.
-        broken_rows: What is wrong with each question that cannot be shown, with file and row.
+        lost: Unfinished rollouts whose worker or agent failed.
+        num_lost: Number of questions left out because one of their rollouts was lost twice.
+        broken_rows: Error message for each question that cannot be shown, with file and row.
     """
 
     groups: list[list[Trajectory]]
@@ -94,20 +94,20 @@ class Played:
 
 
 def make_data_set(config: CurateConfig) -> tuple[Path, Yield]:
-    """Makes a data set, or goes on with the one that a call of the same settings began.
+    """Makes a dataset, or resumes one that was started with the same settings.
 
     Returns:
-        Its directory, and what the yield was.
+        Directory and yield of the dataset.
 
     Raises:
-        VLMEnvsError: What `require_teachable` and `play` raise. What was written before stays, and the same call goes
-            on behind it. So does one that may ask more, where fewer questions are good enough than are to be kept.
+        VLMEnvsError: As `require_teachable` and `play` raise, or if fewer questions are good enough than `num_kept`.
+            Written batches stay, and the same call resumes after them, also with a larger `num_samples`.
         BusyFolderError: If another process is making it.
-        CurationInterruptedError: If Ctrl-C stopped it; the same call goes on then, too.
+        CurationInterruptedError: On Ctrl-C; the same call resumes.
     """
     require_teachable(config)
     with alone_in(Path(config.output) / config.name):
-        require_new(config)  # again: another process may have been faster
+        require_new(config)  # check again: another process may have finished it
         return _made(config)
 
 
@@ -116,9 +116,9 @@ def _made(config: CurateConfig) -> tuple[Path, Yield]:
     unfinished = UnfinishedSet(config, asked)
     total, done = num_questions(asked), unfinished.num_done
     if done:
-        print(f"Going on with {unfinished.directory} behind {done.total()} of {total} questions.", flush=True)
+        print(f"Resuming {unfinished.directory} after {done.total()} of {total} questions.", flush=True)
     try:
-        if any(done[each.world] < len(each) and not unfinished.has_enough(each.world) for each in asked):
+        if any(done[batch.world] < len(batch) and not unfinished.has_enough(batch.world) for batch in asked):
             with ExitStack() as opened:
                 _Curation(config, unfinished, opened).run(asked)
         unfinished.require_enough()
@@ -130,12 +130,12 @@ def _made(config: CurateConfig) -> tuple[Path, Yield]:
 
 
 class _Curation:
-    """Plays, verifies and writes the questions that are left, a batch at a time.
+    """Plays, verifies, and writes the remaining questions batch by batch.
 
     Args:
         config: The curation.
-        unfinished: What is written so far.
-        opened: Closes models and data in the end.
+        unfinished: The dataset so far.
+        opened: Closes models and data at the end.
     """
 
     def __init__(self, config: CurateConfig, unfinished: UnfinishedSet, opened: ExitStack) -> None:
@@ -150,32 +150,32 @@ class _Curation:
 
     @property
     def _parts(self) -> dict[str, Any]:
-        """Expert and judge, if they have a state; an endpoint and a person have none."""
+        """Expert and judge if they have a state; endpoints and people have none."""
         parts = {"expert": self._expert, "judge": self._judge}
         return {name: part for name, part in parts.items() if hasattr(part, "state_dict")}
 
     def run(self, asked: Sequence[QuestionBatch]) -> None:
-        """Writes all batches that are not written yet."""
+        """Plays and writes all batches that are not written yet."""
         config, unfinished, total = self._config, self._unfinished, num_questions(asked)
         done = unfinished.num_done
         for batch in in_batches(asked, config.batch_size, num_done=done, has_enough=unfinished.has_enough):
-            # Nothing of a batch has a name here, so that two are never held at once
+            # No variable refers to a batch here, so that memory never holds two
             unfinished.add(*self._curated(batch), {name: part.state_dict() for name, part in self._parts.items()})
             if total > config.batch_size:
                 most = "" if config.num_kept is None else "at most "
-                told = f"{unfinished.num_questions_done} of {most}{total} questions, {unfinished.num_good} kept"
-                print(told, flush=True)
+                progress = f"{unfinished.num_questions_done} of {most}{total} questions, {unfinished.num_good} kept"
+                print(progress, flush=True)
 
     def _curated(self, batch: QuestionBatch) -> tuple[BatchRecord, list[Trajectory]]:
-        """Returns the numbers of a batch, and its rollouts that are kept."""
+        """Plays and filters a batch; returns its record and its kept rollouts."""
         config = self._config
         try:
             played = play(self._expert, config, batch)
         except EOFError as error:
             raise ConfigError(
                 f"--expert {config.expert}: the input ended before all rollouts of {num_questions(questions(config))} "
-                "questions were played. What was played before is kept: play the others at a terminal, or ask for "
-                "fewer (--num-samples, --num-rollouts)."
+                "questions were played. Written batches are kept. Play the others at a terminal, or ask for fewer "
+                "(--num-samples, --num-rollouts)."
             ) from error
         if not played.groups and played.num_lost:
             _require_hope(config, batch, played, self._unfinished)
@@ -199,14 +199,15 @@ class _Curation:
 
 
 def play(expert: Agent, config: CurateConfig, batch: QuestionBatch) -> Played:
-    """Plays every question of a batch as often as is asked for.
+    """Plays `num_rollouts` rollouts of every question of a batch.
 
     Returns:
-        The rollouts. One that is lost with its worker, whose worker does not come up, or that nobody answers, is played
-        once more; a question of which one is lost again is left out whole, and so is one that cannot be shown.
+        The rollouts. A rollout that is lost because its worker fails or does not start, or because the expert does
+        not respond, is repeated once; if it is lost again, its question is left out. Questions that cannot be shown
+        are left out, too.
 
     Raises:
-        EOFError: If the expert is a person, who has left.
+        EOFError: If the expert is a person and the input ends.
     """
     spec = config.specs[batch.world]
     asked, broken_rows = _showable(spec, batch)
@@ -225,16 +226,16 @@ def play(expert: Agent, config: CurateConfig, batch: QuestionBatch) -> Played:
         on_lost=lost.append,
     )
     if isinstance(expert, LearningAgent):
-        expert.release()  # the verifier's models want the memory
+        expert.release()  # frees memory for the verifier's models
     groups = [rollouts[question::count] for question in range(count)]
-    whole = [[each for each in group if each is not None] for group in groups if None not in group]
+    whole = [[rollout for rollout in group if rollout is not None] for group in groups if None not in group]
     return Played(groups=whole, lost=lost, num_lost=count - len(whole), broken_rows=broken_rows)
 
 
 def _showable(spec: WorldSpec, batch: QuestionBatch) -> tuple[QuestionBatch, tuple[str, ...]]:
-    """Returns the questions without rows of a data set that cannot be shown, and what is wrong with these.
+    """Returns the questions that can be shown, and an error message for each broken dataset row.
 
-    Where seeds draw questions, the data set itself leaves such rows out and draws others.
+    If questions are sampled by seed, the dataset itself skips broken rows and samples others.
     """
     levels = batch.levels
     worlds = None if levels is None or not spec.reads_data else spec.try_vector(1, split="train")
@@ -242,77 +243,77 @@ def _showable(spec: WorldSpec, batch: QuestionBatch) -> tuple[QuestionBatch, tup
         return batch, ()
     with worlds:
         faults = looked_up(worlds, partial(level_faults, of=VLMEnvsError), levels)
-    return batch.part([place for place, fault in enumerate(faults) if not fault]), tuple(filter(None, faults))
+    return batch.part([index for index, fault in enumerate(faults) if not fault]), tuple(filter(None, faults))
 
 
 def _require_hope(config: CurateConfig, batch: QuestionBatch, played: Played, unfinished: UnfinishedSet) -> None:
-    """Ends a curation whose expert is out of reach, or of whose world nothing could ever be played.
+    """Raises if the expert is unreachable, or if no rollout of the world has ever finished.
 
     Raises:
-        WorkerError: It says why, and that what was written is not lost.
+        WorkerError: With the cause, and a note that the same command resumes.
     """
     world, last = config.names[batch.world], played.lost[-1] if played.lost else None
-    kept = "The same command goes on where this one ends."
-    if last is not None and all(each.turns[-1].stop_reason == "error" for each in played.lost):
+    resume_hint = "Run the same command again to resume."
+    if last is not None and all(rollout.turns[-1].stop_reason == "error" for rollout in played.lost):
         raise WorkerError(
             f"--expert {config.expert} answered none of {len(batch)} questions of {world}, each asked twice. The last "
-            f"reason: {failure_of(last).rstrip('.')}. {kept}"
+            f"reason: {failure_of(last).rstrip('.')}. {resume_hint}"
         )
-    if not any(each.world == batch.world and each.num_rollouts for each in unfinished.batches):
+    if not any(record.world == batch.world and record.num_rollouts for record in unfinished.batches):
         raise WorkerError(
             f"Nothing is left to curate: every one of {len(batch)} questions of {world} lost a rollout with its "
-            f"worker, twice. The warnings above say why. {kept}"
+            f"worker, twice. See the warnings above. {resume_hint}"
         )
 
 
 def filter_rollouts(
     groups: Sequence[Sequence[Trajectory]], config: CurateConfig, judge: CurationJudge, *, drops_trivial: bool
 ) -> Filtered:
-    """Returns the best rollout of each question, where the judge of `curation_judge` finds one good enough.
+    """Returns the best rollout of each question that has a good one, according to the judge of `curation_judge`.
 
     Args:
         groups: The rollouts of each question.
         config: The curation.
-        judge: Of it.
-        drops_trivial: Whether questions are dropped whose rollouts are all right.
+        judge: The judge of the curation.
+        drops_trivial: Whether to drop questions whose rollouts are all right.
     """
-    settled = iter(judge.settled([each for group in groups for each in group]))
-    pairs = [[(each, next(settled)) for each in group] for group in groups]
-    num_right = [sum(known is not None and known.success for _, known in group) for group in pairs]
+    settled = iter(judge.settled([rollout for group in groups for rollout in group]))
+    pairs = [[(rollout, next(settled)) for rollout in group] for group in groups]
+    num_right = [sum(judged is not None and judged.success for _, judged in group) for group in pairs]
     trivial = [drops_trivial and is_trivial(num, len(group)) for num, group in zip(num_right, pairs, strict=True)]
     rollouts = [pair for group, is_dropped in zip(pairs, trivial, strict=True) if not is_dropped for pair in group]
-    # All questions at once: the verifier's models read many rows in one pass.
+    # All questions at once: the verifier's models process many rows per forward pass.
     rewards = judge.rewards([played for played, _ in rollouts])
     rejections: Counter[str] = Counter()
     samples: dict[str, list[tuple[Trajectory, Reward]]] = {}
-    for (played, known), reward in zip(rollouts, rewards, strict=True):
-        reason = _reason_against(known, reward, config)
+    for (played, judged), reward in zip(rollouts, rewards, strict=True):
+        reason = _reason_against(judged, reward, config)
         if reason is not None:
             rejections[reason] += 1
-            reward = Reward.unavailable(reason)  # A rollout without a reward is passed over.
-        kept = played if known is None else with_outcome(played, success=known.success)
-        # A small data set gives one question more than once: its rollouts belong together.
+            reward = Reward.unavailable(reason)  # `curate` skips rollouts without a reward.
+        kept = played if judged is None else with_outcome(played, success=judged.success)
+        # A small dataset repeats questions: group the rollouts of equal ones.
         samples.setdefault(query_id(played), []).append((kept, reward))
     return Filtered(
         curated=curate(samples, config.threshold), num_trivial=sum(trivial), rejections=dict(sorted(rejections.items()))
     )
 
 
-def _reason_against(known: Trajectory | None, reward: Reward, config: CurateConfig) -> str | None:
-    """Returns why a rollout is passed over, in a word; None for a good one.
+def _reason_against(judged: Trajectory | None, reward: Reward, config: CurateConfig) -> str | None:
+    """Returns the rejection reason of a rollout, in one word; None for a good one.
 
     Args:
-        known: As `CurationJudge.settled` returns it.
-        reward: Of the rollout.
+        judged: As `CurationJudge.settled` returns it.
+        reward: Reward of the rollout.
         config: The curation.
     """
-    if known is None:
+    if judged is None:
         return "unavailable"
     verifier = config.reward
-    reason = verifier.rejection_reason(known)
+    reason = verifier.rejection_reason(judged)
     if reason is not None:
-        told = f"rejection_reason of {verifier.name!r} must return why, as a text, or None; got {reason!r}."
-        require(isinstance(reason, str), told)
+        message = f"rejection_reason of {verifier.name!r} must return a reason, as a string, or None; got {reason!r}."
+        require(isinstance(reason, str), message)
         return reason
     if not reward.available:
         return "unavailable"
@@ -320,42 +321,42 @@ def _reason_against(known: Trajectory | None, reward: Reward, config: CurateConf
 
 
 class _OpenData:
-    """Data sets that stay open from batch to batch, so that their tables are read once.
+    """Datasets that stay open across batches, so that their tables are read only once.
 
     Args:
         specs: The worlds.
-        opened: What closes them.
+        opened: Closes the worlds at the end.
     """
 
     def __init__(self, specs: Sequence[WorldSpec], opened: ExitStack) -> None:
         self._sources: dict[int, Any] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         for number, spec in enumerate(specs):
             if spec.reads_data:
                 world = opened.enter_context(spec.made(split="train"))
                 self._sources[number] = getattr(getattr(world, "dynamics", None), "source", None)
 
     def new_broken_rows(self, world: int) -> tuple[str, ...]:
-        """Returns what is wrong with rows that a world's data set leaves out, each once."""
+        """Returns the error messages of rows that a world's dataset skips, without those returned before."""
         rows = tuple(getattr(self._sources.get(world), "broken_rows", ()))
-        new = tuple(row for row in rows if row not in self._told)
-        self._told |= {*new}
+        new = tuple(row for row in rows if row not in self._reported)
+        self._reported |= {*new}
         return new
 
 
 def _digest(name: str) -> str:
-    """Returns what tells a question from others, in few bytes."""
+    """Returns a short hash that identifies a question."""
     return hashlib.blake2b(name.encode("utf-8", "backslashreplace"), digest_size=12).hexdigest()
 
 
 class CurationJudge:
-    """The judge of a reward, and the judge of answers that no rule can compare.
+    """The judge of a reward, together with a judge of answers that rules cannot compare.
 
     Args:
         name: The reward's name.
         judge: The reward's judge.
         answers: Grades answers with 0 or 1; None without a model.
-        questions: What `answers` and `judge` ask through; None without a model.
+        questions: The cache through which `answers` and `judge` ask; None without a model.
     """
 
     def __init__(
@@ -368,9 +369,9 @@ class CurationJudge:
         return run_blocking(rewards_by(self._name, self._judge, episodes))
 
     def settled(self, episodes: Sequence[Trajectory]) -> list[Trajectory | None]:
-        """Returns each episode as if its answer could be compared by rule, with the judge's verdict as its success.
+        """Returns episodes with the judge's verdict as their success, in a form that rules can compare.
 
-        An episode whose answer a rule compares stays as it is; None for one on which the judge gives no verdict.
+        Episodes whose answers rules compare are unchanged; None for an episode without a verdict.
         """
         if self._answers is None or self._questions is None:
             return list(episodes)
@@ -389,27 +390,27 @@ class CurationJudge:
         return with_outcome(episode, success=right, state={**state, "answer_kind": "exact", "answers": answers})
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what the judge of the reward remembers."""
+        """Returns the state of the reward's judge."""
         return self._judge.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on with what it remembered."""
+        """Restores the state of the reward's judge."""
         self._judge.load_state_dict(state)
 
 
 def with_outcome(episode: Trajectory, **outcome: Any) -> Trajectory:
-    """Returns an episode of whose last turn something else is known."""
+    """Returns an episode with updated `info` of its last turn."""
     *turns, last = episode.turns
     return replace(episode, turns=(*turns, replace(last, info={**last.info, **outcome})))
 
 
 @contextmanager
 def curation_judge(config: CurateConfig) -> Iterator[CurationJudge]:
-    """Gives the judge of the verifying reward within the block; behind it its models are let go.
+    """Yields the judge of the verifying reward; its models are freed on exit.
 
     Raises:
         ConfigError: If it cannot be built.
-        EngineUnavailableError: If a model's weights are not there.
+        EngineUnavailableError: If a model's weights are missing.
     """
     reward = config.reward
     with ExitStack() as opened:
@@ -427,7 +428,7 @@ def curation_judge(config: CurateConfig) -> Iterator[CurationJudge]:
 
 
 def _asked(config: CurateConfig) -> Any:
-    """Returns what puts questions to the model that judges what no rule can; None without one."""
+    """Returns a client of the model that judges where rules cannot; None without one."""
     if config.endpoint is not None:
         return ChatClient(config.endpoint)
     return None if config.judge is None else CheckpointJudge(config.judge, device=config.device)

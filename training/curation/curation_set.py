@@ -43,11 +43,11 @@ _STATE, _NUMBERS, _ROWS = "state.json", "batch.json", "rows.jsonl"
 
 
 UNFINISHED = ".unfinished"
-"""Behind the name of a data set that is being made, so that what has its own name is whole."""
+"""Suffix of an unfinished dataset, so that a folder with its final name is always complete."""
 
 
 HEADER, BATCHES = "curation.json", "batches"
-"""The settings of a curation, and the folder of its batches."""
+"""File of a curation's settings, and folder of its batches."""
 
 
 _FREE = {"output", "device", "batch_size", "probe_endpoints"} | {
@@ -57,10 +57,10 @@ _FREE = {"output", "device", "batch_size", "probe_endpoints"} | {
 
 
 _SUMMED = ("num_trivial", "num_lost", "num_broken", "num_rollouts", "num_good_rollouts")
-"""Numbers of batches that add up to those of their world."""
+"""Fields of `BatchRecord` that are summed over the batches of a world."""
 
 _FIRST_SEED = 950_000_000
-"""Training seeds from here on belong to curation; cold starts and reinforcement learning use others."""
+"""First training seed reserved for curation; cold starts and reinforcement learning use others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +68,9 @@ class QuestionBatch:
     """Questions of one world.
 
     Attributes:
-        world: The world's place among the `specs` of the configuration.
+        world: Index of the world in the `specs` of the configuration.
         seeds: Reset seed of each question.
-        levels: Level of each question, where they are a pool's; None where seeds draw them.
+        levels: Level of each question if a pool provides them; None if they are sampled by seed.
     """
 
     world: int
@@ -81,13 +81,13 @@ class QuestionBatch:
         return len(self.seeds)
 
     def part(self, places: Sequence[int]) -> QuestionBatch:
-        """Returns some of the questions."""
-        levels = None if self.levels is None else tuple(self.levels[place] for place in places)
-        return QuestionBatch(world=self.world, seeds=tuple(self.seeds[place] for place in places), levels=levels)
+        """Returns the questions at some indices."""
+        levels = None if self.levels is None else tuple(self.levels[index] for index in places)
+        return QuestionBatch(world=self.world, seeds=tuple(self.seeds[index] for index in places), levels=levels)
 
 
 def questions(config: CurateConfig) -> list[QuestionBatch]:
-    """Returns all questions of each world."""
+    """Returns all questions, one `QuestionBatch` per world."""
     return [_questions_of(config, number, spec) for number, spec in enumerate(config.specs)]
 
 
@@ -96,28 +96,30 @@ def _questions_of(config: CurateConfig, number: int, spec: WorldSpec) -> Questio
     pool = spec.pool
     if pool is not None and counts_decide(config, spec):
         pool = replace(pool, drop_trivial=True)
-    levels = None if pool is None else tuple(each.level_id for each in chosen_levels(pool)[:count])
+    levels = None if pool is None else tuple(level.level_id for level in chosen_levels(pool)[:count])
     first = _FIRST_SEED + config.seed * 1_000_003 % 40_000_000
     seeds = split_seeds("train", count if levels is None else len(levels), start=first)
     return QuestionBatch(world=number, seeds=tuple(seeds), levels=levels)
 
 
 def counts_decide(config: CurateConfig, spec: WorldSpec) -> bool:
-    """Returns whether passes that a world's pool has counted tell which questions are trivial, and no rollout does.
+    """Returns whether a pool's pass counts, rather than rollouts, decide which questions of a world are trivial.
 
-    They are the base model's, of before anything is curated: what it always gets right is not asked at all.
+    The counts are the base model's, from before the curation: questions that it always solves are not asked.
     """
-    return config.drop_trivial and spec.pool is not None and any(each.attempts for each in read_levels(spec.pool.file))
+    return (
+        config.drop_trivial and spec.pool is not None and any(level.attempts for level in read_levels(spec.pool.file))
+    )
 
 
 def counted_by(spec: WorldSpec) -> frozenset[str]:
-    """Returns the agents whose passes a world's pool has counted, where its rows say so."""
+    """Returns the agents whose passes the pool of a world records."""
     levels = [] if spec.pool is None else read_levels(spec.pool.file)
-    return frozenset(each.agent for each in levels if each.attempts and each.agent is not None)
+    return frozenset(level.agent for level in levels if level.attempts and level.agent is not None)
 
 
 def num_trivial_by_counts(config: CurateConfig, spec: WorldSpec) -> int:
-    """Returns how many levels of a world's pool are left out for it."""
+    """Returns how many levels of a world's pool are dropped as trivial by its pass counts."""
     if spec.pool is None or not counts_decide(config, spec):
         return 0
     return len(chosen_levels(spec.pool)) - len(chosen_levels(replace(spec.pool, drop_trivial=True)))
@@ -130,13 +132,13 @@ def in_batches(
     num_done: Mapping[int, int] = MappingProxyType({}),
     has_enough: Callable[[int], bool] = lambda world: False,
 ) -> Iterator[QuestionBatch]:
-    """Yields questions in batches of one world each.
+    """Yields questions in batches, each of a single world.
 
     Args:
         asked: All questions, as `questions` returns them.
-        size: Most questions of a batch.
-        num_done: How many questions of each world, the first ones, are left out.
-        has_enough: Whether no more is to be asked of a world; it is asked before each batch.
+        size: Maximum number of questions per batch.
+        num_done: Number of questions to skip at the start of each world.
+        has_enough: Whether a world needs no more questions; called before each batch.
     """
     for of_world in asked:
         for start in range(num_done.get(of_world.world, 0), len(of_world), size):
@@ -146,26 +148,26 @@ def in_batches(
 
 
 def digest_of(asked: Sequence[QuestionBatch]) -> str:
-    """Returns a hash of all questions: a pool may be another one under the same name."""
-    said = [[each.seeds[:1], len(each), each.levels] for each in asked]
-    return hashlib.blake2b(json.dumps(said).encode("ascii"), digest_size=8).hexdigest()
+    """Returns a hash of all questions, because a pool file may change under the same name."""
+    facts = [[batch.seeds[:1], len(batch), batch.levels] for batch in asked]
+    return hashlib.blake2b(json.dumps(facts).encode("ascii"), digest_size=8).hexdigest()
 
 
 def num_questions(asked: Sequence[QuestionBatch]) -> int:
-    """Returns how many questions there are; one that is asked again under another setting is another."""
+    """Returns the number of questions, counting repeats under other settings separately."""
     return sum(map(len, asked))
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchRecord:
-    """The numbers of a batch.
+    """Statistics of a batch.
 
     Attributes:
-        world: Place of its world among the `specs` of the configuration.
-        num_questions: Questions that it has dealt with.
-        asked: What tells its questions apart, of those that were played and not trivial.
-        kept: Of each row that is kept, in order, which of these it is of, and its reward.
-        num_trivial: As in `WorldYield`, and so are the others.
+        world: Index of its world in the `specs` of the configuration.
+        num_questions: Number of questions processed.
+        asked: Hashes of its questions that were played and not trivial.
+        kept: Question hash and reward of each kept row, in order.
+        num_trivial: See `WorldYield`, also for the other fields.
     """
 
     world: int
@@ -182,18 +184,18 @@ class BatchRecord:
 
 
 class UnfinishedSet:
-    """What there is of a data set that is being made; nothing is written before the first batch.
+    """A dataset while it is being made; nothing is written before the first batch.
 
     Args:
         config: The curation.
         asked: Its questions.
 
     Attributes:
-        directory: Where the data set will be.
-        batches: The batches that are done.
+        directory: Final directory of the dataset.
+        batches: Records of the finished batches.
 
     Raises:
-        ConfigError: If another curation has left batches there.
+        ConfigError: If the folder has batches of another curation.
     """
 
     def __init__(self, config: CurateConfig, asked: Sequence[QuestionBatch]) -> None:
@@ -203,7 +205,7 @@ class UnfinishedSet:
         self._header = {
             "curation": to_json(plain(config)),
             "questions": digest_of(asked),
-            "num_questions": [len(each) for each in asked],
+            "num_questions": [len(batch) for batch in asked],
         }
         require_same_curation(config, asked)
         self.batches: list[BatchRecord] = [
@@ -211,37 +213,37 @@ class UnfinishedSet:
             for folder in batch_folders(self._folder)
         ]
         self._kept: dict[int, set[str]] = {}
-        for each in self.batches:
-            self._count(each)
+        for record in self.batches:
+            self._count(record)
 
     @property
     def num_questions_done(self) -> int:
-        """How many questions need not be asked again."""
+        """Number of questions that are finished."""
         return self.num_done.total()
 
     @property
     def num_done(self) -> Counter[int]:
-        """The same of each world, by its place among the `specs` of the configuration."""
+        """Number of finished questions by index of the world in the `specs` of the configuration."""
         done: Counter[int] = Counter()
-        for each in self.batches:
-            done[each.world] += each.num_questions
+        for record in self.batches:
+            done[record.world] += record.num_questions
         return done
 
     @property
     def num_good(self) -> int:
-        """Questions that are good enough so far."""
+        """Number of good questions so far."""
         return sum(map(len, self._kept.values()))
 
     def has_enough(self, world: int) -> bool:
-        """Returns whether as many questions of a world are good enough as are to be kept."""
+        """Returns whether a world has as many good questions as are to be kept."""
         wanted = self._config.num_kept_of(self._specs[world])
         return wanted is not None and len(self._kept.get(world, ())) >= wanted
 
     def require_enough(self) -> None:
-        """Refuses to finish with fewer questions of a world than are to be kept.
+        """Checks that every world has as many good questions as are to be kept.
 
         Raises:
-            ConfigError: With the yield; what was played stays.
+            ConfigError: If one has fewer, with the yield; written batches stay.
         """
         config = self._config
         for world, spec in enumerate(self._specs):
@@ -255,7 +257,7 @@ class UnfinishedSet:
             raise ConfigError(
                 f"{len(self._kept.get(world, ()))} of {num_done} questions of {config.names[world]} are good enough, "
                 f"and {num_wanted} are to be kept ({wanted} {config.num_kept}).\n{self._yield()}\nAsk more ({more}) or "
-                f"keep fewer ({wanted} N): the same call goes on then, and nothing is played twice."
+                f"keep fewer ({wanted} N): the same call then resumes without playing anything twice."
             )
 
     def _count(self, record: BatchRecord) -> None:
@@ -263,27 +265,27 @@ class UnfinishedSet:
 
     @property
     def state(self) -> dict[str, Any]:
-        """Where expert and judge stood behind the last batch; nothing before the first."""
+        """State of expert and judge after the last batch; empty before the first."""
         if not self.batches:
             return {}
         path = self._batch(len(self.batches) - 1) / _STATE
         return parse_object(path.read_bytes(), str(path))
 
     def add(self, record: BatchRecord, rollouts: Sequence[Trajectory], state: Mapping[str, Any]) -> None:
-        """Writes a batch; it is there, whole, when this returns.
+        """Writes a batch atomically.
 
         Args:
-            record: Its numbers.
-            rollouts: What is kept, as `record.kept` lists it.
-            state: Where expert and judge stand now.
+            record: Its statistics.
+            rollouts: The kept rollouts, in the order of `record.kept`.
+            state: State of expert and judge after the batch.
         """
         self._begin()
         whole = self._batch(len(self.batches))
         folder = whole.with_name(f"{whole.name}{UNFINISHED}")
         shutil.rmtree(folder, ignore_errors=True)
         images = ImageStore(folder)
-        for each in rollouts:
-            append_line(folder / _ROWS, episode_record(each, [TurnNotes()] * len(each.turns), images.save))
+        for rollout in rollouts:
+            append_line(folder / _ROWS, episode_record(rollout, [TurnNotes()] * len(rollout.turns), images.save))
         replace_file(folder / _STATE, json.dumps(to_json(state)).encode())
         replace_file(folder / _NUMBERS, json.dumps(to_json(asdict(record))).encode())
         folder.replace(whole)
@@ -293,10 +295,10 @@ class UnfinishedSet:
         self._count(record)
 
     def finish(self) -> Yield:
-        """Makes the data set of its batches, under its own name; returns what the yield was."""
+        """Merges the batches into the final dataset; returns its yield."""
         self._begin()
         made = self._folder / "whole"
-        shutil.rmtree(made, ignore_errors=True)  # what a call left that was killed here
+        shutil.rmtree(made, ignore_errors=True)  # left by a call that was killed here
         result, best = self._yield(), self._chosen()
         ids: dict[str, None] = {}
         writer = RunWriter(made)
@@ -304,9 +306,9 @@ class UnfinishedSet:
         curated = made / "trajectories" / f"{slug(CURATED)}.jsonl"
         for number, record in enumerate(self.batches):
             folder = self._batch(number)
-            for place, row in enumerate(read_lines(folder / _ROWS)):
-                key, _ = record.kept[place]
-                if best.get((record.world, key)) != (number, place):
+            for index, row in enumerate(read_lines(folder / _ROWS)):
+                key, _ = record.kept[index]
+                if best.get((record.world, key)) != (number, index):
                     continue
                 append_line(curated, row)
                 append_line(made / "sft.jsonl", chat_messages(row))
@@ -322,7 +324,7 @@ class UnfinishedSet:
         return result
 
     def _begin(self) -> None:
-        """Writes the settings down, whose numbers may have grown; what a kill has left before the first batch goes."""
+        """Writes the settings, whose counts may have grown; before the first batch, clears leftovers."""
         if not self.batches:
             shutil.rmtree(self._folder, ignore_errors=True)
         replace_file(self._folder / HEADER, json.dumps(self._header).encode())
@@ -331,13 +333,13 @@ class UnfinishedSet:
         return self._folder / BATCHES / f"{number:05d}"
 
     def _chosen(self) -> dict[tuple[int, str], tuple[int, int]]:
-        """Returns batch and row of each question's best rollout, of the first questions that are to be kept."""
+        """Returns batch and row of each kept question's best rollout, by world and question."""
         left = {world: self._config.num_kept_of(spec) for world, spec in enumerate(self._specs)}
         chosen: dict[tuple[int, str], tuple[int, int]] = {}
-        for (world, key), place in _best(self.batches).items():
+        for (world, key), location in _best(self.batches).items():
             num_left = left[world]
             if num_left is None or num_left > 0:
-                chosen[world, key] = place
+                chosen[world, key] = location
                 left[world] = None if num_left is None else num_left - 1
         return chosen
 
@@ -345,28 +347,30 @@ class UnfinishedSet:
         names, specs = self._config.names, self._specs
         return Yield(
             worlds=tuple(
-                _of_world(name, [each for each in self.batches if each.world == number], self._config.num_kept_of(spec))
+                _of_world(
+                    name, [record for record in self.batches if record.world == number], self._config.num_kept_of(spec)
+                )
                 for number, (name, spec) in enumerate(zip(names, specs, strict=True))
             )
         )
 
 
 def _best(batches: Sequence[BatchRecord]) -> dict[tuple[int, str], tuple[int, int]]:
-    """Returns batch and row of each question's best rollout, of equals the first, as questions came to be kept.
+    """Returns batch and row of each question's best rollout, the first one on ties, in the order of first appearance.
 
-    A small data set gives one question more than once: its rollouts belong together.
+    A small dataset repeats questions: rollouts of equal questions compete with each other.
     """
     best: dict[tuple[int, str], tuple[float, int, int]] = {}
     for number, record in enumerate(batches):
-        for place, (key, reward) in enumerate(record.kept):
+        for index, (key, reward) in enumerate(record.kept):
             found = best.get((record.world, key))
             if found is None or reward > found[0]:
-                best[record.world, key] = (reward, number, place)
-    return {key: (number, place) for key, (_, number, place) in best.items()}
+                best[record.world, key] = (reward, number, index)
+    return {key: (number, index) for key, (_, number, index) in best.items()}
 
 
 def _link(folder: Path, made: Path, name: str) -> None:
-    """Puts a picture of a batch into the data set, without a copy where the file system can."""
+    """Adds an image of a batch to the dataset, as a hard link if the file system supports it."""
     part = Path("images") / name[:2] / f"{name}.png"
     target = made / part
     if target.exists():
@@ -398,26 +402,26 @@ def _of_world(name: str, batches: Sequence[BatchRecord], wanted: int | None) -> 
 
 
 def unfinished_folder(directory: Path) -> Path:
-    """Returns where a data set is while it is made."""
+    """Returns the folder of a dataset while it is being made."""
     return directory.with_name(f"{directory.name}{UNFINISHED}")
 
 
 def has_batches(directory: Path) -> bool:
-    """Returns whether a data set has been begun and is not whole yet."""
+    """Returns whether a dataset has been started and is not finished."""
     return bool(batch_folders(unfinished_folder(directory)))
 
 
 def require_same_curation(config: CurateConfig, asked: Sequence[QuestionBatch]) -> None:
-    """Refuses to go on with what another curation has left.
+    """Checks that unfinished batches belong to this curation.
 
-    One that is to keep so many questions may keep another number of them, and ask more.
+    With `num_kept`, both `num_kept` and a larger `num_samples` may differ.
 
     Args:
         config: The curation.
         asked: Its questions.
 
     Raises:
-        ConfigError: If a setting on which the data depend is another one, or the questions are.
+        ConfigError: If the questions differ, or a setting on which the data depend.
     """
     directory = Path(config.output) / config.name
     folder = unfinished_folder(directory)
@@ -430,31 +434,31 @@ def require_same_curation(config: CurateConfig, asked: Sequence[QuestionBatch]) 
         other = "another pool"
     if other:
         raise ConfigError(
-            f"{folder} holds a part of a data set that was begun with {other}. Give it the same settings to go on "
-            "with it, choose another --name, or remove that folder to begin anew."
+            f"{folder} holds part of a dataset that was started with {other}. Use the same settings to resume it, "
+            "choose another --name, or remove that folder to start over."
         )
 
 
 def _free_numbers(was: Mapping[str, Any], now: Mapping[str, Any]) -> Collection[str]:
-    """Returns which numbers of questions may be others: more may be asked where it is said how many are kept."""
+    """Returns the count settings that may differ: with `num_kept`, the number of questions may grow."""
     if was.get("num_kept") is None or now["num_kept"] is None:
         return ()
     return ("num_kept", "num_samples") if now["num_samples"] >= was["num_samples"] else ("num_kept",)
 
 
 def _first(asked: Sequence[QuestionBatch], counts: Sequence[int]) -> list[QuestionBatch]:
-    """Returns the first questions of each world, as many as there were when the curation began."""
-    numbers = (*counts, *(len(each) for each in asked[len(counts) :]))
-    return [each.part(range(min(count, len(each)))) for each, count in zip(asked, numbers, strict=False)]
+    """Returns the leading questions of each world, as many as there were when the curation started."""
+    numbers = (*counts, *(len(batch) for batch in asked[len(counts) :]))
+    return [batch.part(range(min(count, len(batch)))) for batch, count in zip(asked, numbers, strict=False)]
 
 
 def differences(was: Mapping[str, Any], now: Mapping[str, Any], *, free: Collection[str] = ()) -> Iterator[str]:
-    """Yields the settings of a curation on which its data depend and that are others now, as they were and are.
+    """Yields the changed settings on which the data of a curation depend, with old and new values.
 
     Args:
-        was: The settings that it was begun with.
-        now: Those of today.
-        free: More settings that may be others.
+        was: The settings with which it was started.
+        now: The current settings.
+        free: Additional settings that may differ.
     """
     for name in (name for name in now if name in was):
         old, new = flat(was[name], name), flat(now[name], name)
@@ -464,7 +468,7 @@ def differences(was: Mapping[str, Any], now: Mapping[str, Any], *, free: Collect
 
 
 def batch_folders(folder: Path) -> list[Path]:
-    """Returns the folders of the batches that are whole, in order."""
+    """Returns the folders of the complete batches, in order."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        return sorted(each for each in (folder / BATCHES).iterdir() if each.name.isdecimal())
+        return sorted(path for path in (folder / BATCHES).iterdir() if path.name.isdecimal())
     return []

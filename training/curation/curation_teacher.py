@@ -1,19 +1,18 @@
-"""The agent that answers in a curation, optionally shown where objects are (stages I and II of Argos' curation).
+"""The agent that answers in a curation, optionally with object locations drawn in (Argos' curation, stages I and II).
 
     I    question, right answer, images ── proposer ──> labels ── pointer, image by image ──> points in percents
     II   images ── places drawn in, with coordinates ──> teacher ── "(x, y)" ── label of the place ──> <points …>
 
-What is recorded is what the world showed: a model that learns from it has to find the places without them.
+Episodes record the world's original images, so that a model trained on them must find the places itself.
 
 Source: Argos, sections 4.1 and 4.2, appendices C, C.1, and G, and Figures 5 and 6. Choices and deviations:
 
-- The proposer is not shown a first response of the teacher's, as the paper's is: there is none yet.
-- For generated images and annotated data the evidence gives both labels and points, exactly and for free.
-- A reply of a model that cannot be read proposes nothing; the teacher then sees the images as they are.
-- Coordinates are percents, as the strategy `points` writes them; the paper draws pixels.
-- Images come as they are and then marked; of a video only the marked frames, as in the paper.
-- Which object a coordinate names is looked up among the drawn ones; the paper asks a language model (Figures 8 and 9).
-  A coordinate that was not drawn names nothing, and stays as it is.
+- Unlike in the paper, the proposer does not see a first response of the teacher, because there is none yet. - For
+generated images and annotated data the evidence gives both labels and points, exactly and for free. - An unreadable
+reply of a model proposes nothing; the teacher then sees the unmodified images. - Coordinates are percents, as in the
+strategy `points`; the paper uses pixels. - Unmodified images precede marked ones; for a video only marked frames are
+shown, as in the paper. - Coordinates in the response are matched exactly with the drawn ones to find the object; the
+paper asks a language model (Figures 8 and 9). A coordinate that was not drawn is left unchanged.
 """
 
 from __future__ import annotations
@@ -49,23 +48,23 @@ _FRAME = re.compile(r"\bin frame ([0-9]+) \((?:t = )?([0-9.]+) ?s(?:econds)?\)",
 _TAG = re.compile(r"<points?\b[^>]*>.*?</points?>", re.DOTALL)
 _MARK = (255, 0, 0)
 MAX_LABELS = 10
-"""Things that are looked for in a question's pictures. Source: Argos, Figures 5 and 6."""
+"""Maximum number of labels per question. Source: Argos, Figures 5 and 6."""
 
 MAX_FRAMES = 32
-"""Frames that are pointed into. Source: Argos, section 4.1."""
+"""Maximum number of frames in which to point. Source: Argos, section 4.1."""
 
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
 
 def make_teacher(config: CurateConfig) -> Agent:
-    """Returns who plays, with those of the settings that such an agent has, and shown places if it is to be."""
+    """Returns the agent that plays, with the settings that it accepts, wrapped to see points if these are enabled."""
     teacher = _agent(config.expert, config)
     pointing = config.pointing
     if pointing.points == "none":
         return teacher
     if pointing.points == "exact":
         return PointedTeacher(teacher, exact_proposals)
-    assert pointing.proposer is not None and pointing.pointer is not None, "they were required"
+    assert pointing.proposer is not None and pointing.pointer is not None, "PointingConfig requires both"
     proposer, pointer = (
         _agent(name, replace(config, sampling=replace(config.sampling, temperature=0.0)))
         for name in (pointing.proposer, pointing.pointer)
@@ -74,92 +73,93 @@ def make_teacher(config: CurateConfig) -> Agent:
 
 
 def _agent(name: str, config: CurateConfig) -> Agent:
-    """Returns an agent with those of the settings that it has; an endpoint keeps its own where nothing was said."""
-    sampling, usual, known = config.sampling, SamplingConfig(), setting_names(name)
+    """Returns an agent with the settings that it accepts; endpoints keep their own defaults."""
+    sampling, usual, accepted = config.sampling, SamplingConfig(), setting_names(name)
     offered = {"mistake_rate": config.mistake_rate, "sampling": sampling, "seed": config.seed, "device": config.device}
     of_endpoint = {"temperature": "temperature", "top_p": "top_p", "max_tokens": "max_new_tokens"}
     for setting, field in of_endpoint.items():
         if getattr(sampling, field) != getattr(usual, field):
             offered[setting] = getattr(sampling, field)
-    return make_agent(name, **{key: value for key, value in offered.items() if key in known})
+    return make_agent(name, **{key: value for key, value in offered.items() if key in accepted})
 
 
 class PointedTeacher:
-    """An agent that is shown places, and writes what it says of them as points.
+    """An agent that sees marked places; coordinates in its responses are converted to points.
 
     Args:
-        teacher: Who thinks and answers.
-        propose: Who finds the places, once a question however often that is asked.
+        teacher: The agent that thinks and answers.
+        propose: Finds the places; called once per question, even if the question is asked repeatedly.
     """
 
     policy_version = -1
 
     def __init__(self, teacher: Agent, propose: Proposer) -> None:
         self._teacher, self._answering, self._propose = teacher, answering(teacher), propose
-        self._known: dict[tuple[str, str], list[Proposal]] = {}
+        self._proposals: dict[tuple[str, str], list[Proposal]] = {}
         self._worlds: VectorWorld | None = None
 
     def start(self, worlds: VectorWorld, rows: RolloutRows) -> None:
-        """Takes hold of the worlds, which say what they ask."""
+        """Keeps the worlds, from which questions are read."""
         self._worlds = worlds
         self._answering.start(worlds, rows)
         for row in range(rows.num_envs):
             self._answering.begin(row)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns where the teacher stands, if it can say so."""
+        """Returns the teacher's state; empty if it has none."""
         state: dict[str, Any] = getattr(self._teacher, "state_dict", dict)()
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Has the teacher go on where a state stands."""
+        """Restores the teacher's state."""
         if hasattr(self._teacher, "load_state_dict"):
             self._teacher.load_state_dict(state)
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
-        """Returns a response for each row, with points in place of coordinates, without the tokens of what it saw."""
-        assert self._worlds is not None, "start() comes before respond()"
+        """Returns a response per row, with coordinates converted to points and without the original tokens."""
+        assert self._worlds is not None, "call start() before respond()"
         found = self._worlds.apply(dict.fromkeys(rows, asked_in))
         asked = [found[row] for row in rows]
         places = self._places(asked, observations)
         shown = [
-            pointed(seen, each, is_video=bool(question.times_s))
-            for seen, each, question in zip(observations, places, asked, strict=True)
+            pointed(seen, proposals, is_video=bool(question.times_s))
+            for seen, proposals, question in zip(observations, places, asked, strict=True)
         ]
-        said = self._answering.respond(rows, shown)
+        responses = self._answering.respond(rows, shown)
         nothing: Any = np.zeros(0, np.int64)
         return [
             replace(
-                each,
-                text=tagged(each.text, of),
+                response,
+                text=tagged(response.text, of),
                 prompt_ids=nothing,
                 response_ids=nothing,
                 sampler_logprobs=nothing.astype(np.float32),
             )
-            for each, of in zip(said, places, strict=True)
+            for response, of in zip(responses, places, strict=True)
         ]
 
     def _places(self, asked: Sequence[Asked], observations: Sequence[Observation]) -> list[list[Proposal]]:
-        """Returns the places of each question; what was found once is kept."""
-        keys = [(each.question, _hash(seen)) for each, seen in zip(asked, observations, strict=True)]
-        new = {key: index for index, key in enumerate(keys) if key not in self._known}
+        """Returns the places of each question, cached by question and images."""
+        keys = [(question.question, _hash(seen)) for question, seen in zip(asked, observations, strict=True)]
+        new = {key: index for index, key in enumerate(keys) if key not in self._proposals}
         found = self._propose([asked[index] for index in new.values()], [observations[index] for index in new.values()])
-        self._known |= dict(zip(new, found, strict=True))
-        return [self._known[key] for key in keys]
+        self._proposals |= dict(zip(new, found, strict=True))
+        return [self._proposals[key] for key in keys]
 
 
 def pointed(observation: Observation, places: Sequence[Proposal], *, is_video: bool) -> Observation:
-    """Returns an observation with places drawn into its pictures; the same where there are none.
+    """Returns an observation with places drawn into its images; unchanged if there are none.
 
-    Of a video the marked frames come in place of the others, else the marked pictures behind them.
+    Marked frames replace the frames of a video; otherwise marked images follow the original ones.
     """
     images = observation_images(observation)
     if not places:
         return observation
     marked = tuple(
-        overlaid(image, [each for each in places if each.image == number]) for number, image in enumerate(images)
+        overlaid(image, [proposal for proposal in places if proposal.image == number])
+        for number, image in enumerate(images)
     )
-    told = (
+    note = (
         "Places in the frames are marked, each with its coordinates in percents of width and height. Where you mention "
         "a marked thing, write its coordinates and when it is seen, such as (12.3, 45.6) in frame 2 (0.5 seconds), and "
         "what happens over several frames from 0.5 to 1.5 seconds."
@@ -169,29 +169,29 @@ def pointed(observation: Observation, places: Sequence[Proposal], *, is_video: b
         "such as (12.3, 45.6)."
     )
     shown = observation.copy()
-    shown["text"] = f"{observation.get('text', '')}\n{told}"
+    shown["text"] = f"{observation.get('text', '')}\n{note}"
     shown["images"] = marked if is_video else (*images, *marked)
     return shown
 
 
-def overlaid(picture: Pixels, places: Sequence[Proposal]) -> Pixels:
-    """Returns a picture with a dot at each place and its coordinates beside it.
+def overlaid(image: Pixels, places: Sequence[Proposal]) -> Pixels:
+    """Returns a copy of an image with a dot at each place and its coordinates next to it.
 
     Args:
-        picture: uint8[height, width, 3]; it is not changed.
-        places: In percents.
+        image: uint8[height, width, 3].
+        places: Places, in percent of the image size.
 
     Source: Argos, section 4.1 and Figure 3.
     """
-    height, width = picture.shape[:2]
-    canvas = Image.fromarray(picture)
+    height, width = image.shape[:2]
+    canvas = Image.fromarray(image)
     draw = ImageDraw.Draw(canvas)
     size = max(8, round(min(height, width) / 28))
     font, radius = ImageFont.load_default(size=size), max(1, size // 4)
-    for each in places:
-        x, y = each.x * width / 100, each.y * height / 100
+    for proposal in places:
+        x, y = proposal.x * width / 100, proposal.y * height / 100
         draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=_MARK, outline="white")
-        text = f"({each.x:g}, {each.y:g})"
+        text = f"({proposal.x:g}, {proposal.y:g})"
         left, top, right, bottom = draw.textbbox((0, 0), text, font)
         at = (min(max(0, x + 2 * radius), max(0, width - right)), min(max(0, y - size / 2), max(0, height - bottom)))
         draw.rectangle((at[0] + left, at[1] + top, at[0] + right, at[1] + bottom), fill="white")
@@ -200,13 +200,13 @@ def overlaid(picture: Pixels, places: Sequence[Proposal]) -> Pixels:
 
 
 def tagged(text: str, places: Sequence[Proposal]) -> str:
-    """Returns a response whose coordinates are points, with the labels of the places that they are of.
+    """Returns a response in which coordinates of drawn places are replaced by points with their labels.
 
-    Points that the teacher wrote itself stay, and so do coordinates that nobody drew.
+    Points that the teacher wrote itself are left unchanged, and so are coordinates that were not drawn.
 
     Source: Argos, section 4.3.
     """
-    labels = {(each.x, each.y): each.label for each in reversed(places)}
+    labels = {(proposal.x, proposal.y): proposal.label for proposal in reversed(places)}
 
     def tag(found: re.Match[str]) -> str:
         at = (float(found[1]), float(found[2]))
@@ -231,13 +231,13 @@ def _hash(observation: Observation) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """A place in one of a question's pictures.
+    """A place in one of a question's images.
 
     Attributes:
-        label: What is there.
-        x: In percents of the picture's width, to a tenth, as it is written.
-        y: Likewise of its height.
-        image: Index of the picture.
+        label: Name of the object at the place.
+        x: In percent of the image width, rounded to a tenth, as written.
+        y: In percent of the image height, rounded to a tenth.
+        image: Index of the image.
     """
 
     label: str
@@ -248,13 +248,13 @@ class Proposal:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What a world asks.
+    """The question of a world.
 
     Attributes:
-        question: With its options, one a line.
-        answer: The right one, in words.
-        times_s: Of a video: when each frame is shown.
-        evidence: What the answer rests on, as places.
+        question: The question and its options, one per line.
+        answer: The right answer, in words.
+        times_s: Time of each frame of a video; empty for images.
+        evidence: Places that support the answer.
     """
 
     question: str
@@ -264,18 +264,18 @@ class Asked:
 
 
 Proposer = Callable[[Sequence[Asked], Sequence[Observation]], list[list[Proposal]]]
-"""From questions and what is shown of them to places."""
+"""Returns the places of each question, from questions and observations."""
 
 
 def asked_in(world: Any) -> Asked:
-    """Returns what a question-answering world asks now."""
+    """Returns the current question of a question-answering world."""
     sample: Sample = world.state.sample
     options = options_of(sample.key)
     right = [text for text in options if text.startswith(f"{sample.key.answers[0]}. ")]
     places = []
-    for each in sample.evidence:
-        at = point_in_percents(each)
-        places.append(Proposal(label=each.label, x=round(at.x, 1), y=round(at.y, 1), image=each.image))
+    for evidence in sample.evidence:
+        at = point_in_percents(evidence)
+        places.append(Proposal(label=evidence.label, x=round(at.x, 1), y=round(at.y, 1), image=evidence.image))
     return Asked(
         question="\n".join((sample.question, *options)),
         answer=(right or sample.key.answers)[0],
@@ -285,17 +285,17 @@ def asked_in(world: Any) -> Asked:
 
 
 def exact_proposals(asked: Sequence[Asked], shown: Sequence[Observation]) -> list[list[Proposal]]:
-    """Returns what the evidence of each question says."""
-    return [list(each.evidence) for each in asked]
+    """Returns the evidence of each question."""
+    return [list(question.evidence) for question in asked]
 
 
 def model_proposals(proposer: Agent, pointer: Agent) -> Proposer:
-    """Returns what finds places by two models: one names what to look at, the other one points at it."""
+    """Returns a proposer that uses two models: one names the relevant objects, the other points at them."""
 
     def propose(asked: Sequence[Asked], shown: Sequence[Observation]) -> list[list[Proposal]]:
         questions: list[Observation] = [
-            {"text": proposal_prompt(each), "images": observation_images(seen)}
-            for each, seen in zip(asked, shown, strict=True)
+            {"text": proposal_prompt(question), "images": observation_images(seen)}
+            for question, seen in zip(asked, shown, strict=True)
         ]
         labels = [read_labels(reply) for reply in replies(proposer, questions)]
         where = [
@@ -319,7 +319,7 @@ def model_proposals(proposer: Agent, pointer: Agent) -> Proposer:
 
 
 def proposal_prompt(asked: Asked) -> str:
-    """Returns what asks for the things that an answer rests on."""
+    """Returns the prompt that asks for the objects that support an answer."""
     frames = ", ".join(f"F{number} at {time(at)} s" for number, at in enumerate(asked.times_s, start=1))
     actions = (
         ' and "actions", what happens over several frames, each with its start and end in seconds' if frames else ""
@@ -338,12 +338,12 @@ def proposal_prompt(asked: Asked) -> str:
 
 
 def read_labels(reply: str) -> list[str]:
-    """Returns the things and interactions that a proposer names, each once; nothing for what is no JSON object."""
+    """Returns the distinct objects and interactions that a proposer names; empty if the reply is not a JSON object."""
     found = _OBJECT.search(reply)
     try:
         named = json.loads(found[0]) if found else {}
     except json.JSONDecodeError:
         return []
     lists = [named.get(key) for key in ("entities", "interactions")] if isinstance(named, Mapping) else []
-    labels = [label.strip() for each in lists if isinstance(each, list) for label in each if isinstance(label, str)]
+    labels = [label.strip() for names in lists if isinstance(names, list) for label in names if isinstance(label, str)]
     return list(dict.fromkeys(filter(None, labels)))[:MAX_LABELS]

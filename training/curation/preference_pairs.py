@@ -3,14 +3,13 @@
     question, image, right response ── wrong ones: the row's own, or a model's ── filter ──> judged.jsonl
 
 Source: ARM-Thinker, section 3.2 and equation 2 (wrong responses of a language model, then overly similar pairs are
-removed); section 4.2 (negatives that contain the right answer are removed). Choices: the paper does not say how
-similarity is measured; here it is of words, by edit distance. Broken rows are named and counted, and stop nothing. Rows
-are checked by the reader of the result, before a model is asked about any.
+removed); section 4.2 (negatives that contain the right answer are removed). Choices: the paper does not specify the
+similarity measure; here it is word-level edit distance. Broken rows are reported and skipped. All rows are checked
+with the reader of the result before any request to a model.
 
-No published layout was run on the original data here. MP-DocVQA's is that of its loader
+No layout was tested on the original data. MP-DocVQA's is that of its loader
 (`vlm_envs.qa.datasets.document_datasets`); DeepEyes' is taken from the public code that writes its tables
-(`create_train_dataset.py`); MM-IFEngine's is how LLaMA-Factory, with which its public code trains, reads conversations
-and preferences.
+(`create_train_dataset.py`); MM-IFEngine's follows LLaMA-Factory, with which its public code trains.
 """
 
 from __future__ import annotations
@@ -46,28 +45,28 @@ from vlm_envs.tools.data_files import FileRoot, decode_image
 from vlm_envs.tools.tool_errors import ToolError
 
 _MAX_SHOWN_PIXELS = 1_048_576
-"""Larger pictures are scaled down for the model that writes wrong responses."""
+"""Maximum image size for the model that writes wrong responses; larger images are downscaled."""
 PICTURES = "pictures"
-"""Folder beside the rows in which pictures of a table are saved, each once, by a hash of their bytes."""
+"""Folder for images extracted from a table, next to the rows; file names are hashes of the content."""
 
 _KEPT = ("image", "document", "pages", "evidence_pages")
-"""Fields that are handed on as they are."""
+"""Fields that are copied unchanged."""
 Layout = Callable[[FileRoot, Row], Fields]
-"""Returns a row's fields by this project's names, from the folder and the row; may raise `BrokenRowError`."""
+"""Converts a row, given its folder, to fields with this project's names; may raise `BrokenRowError`."""
 
 _ROLES = {"human": "user", "gpt": "assistant"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Built:
-    """What came of a file of questions.
+    """The rows built from a file of questions.
 
     Attributes:
-        rows: To be judged, in the order of the questions.
-        num_questions: Rows of the file, broken ones included.
-        broken: What is wrong with each broken one, with its file and row.
+        rows: Rows to judge, in the order of the questions.
+        num_questions: Number of rows of the file, including broken ones.
+        broken: Error message for each broken row, with file and row.
         num_short: Questions left out for lack of wrong responses.
-        dropped_wrong: Wrong responses that were dropped, by the reason.
+        dropped_wrong: Number of dropped wrong responses by reason.
     """
 
     rows: tuple[Mapping[str, Any], ...]
@@ -90,16 +89,16 @@ class Built:
 
 
 def build_pairs(config: PairsConfig) -> tuple[Path, Built]:
-    """Writes the rows to be judged; returns their file, and what came of the questions.
+    """Writes the rows to judge; returns their file and the result.
 
     Raises:
-        ConfigError: If there is no such folder or file, the result is there already, a model is needed and cannot be
-            asked, or nothing is left.
+        ConfigError: If the folder or file does not exist, the result already exists, a required model cannot be
+            asked, or no rows are left.
     """
     root = FileRoot(config.folder, follows_links=True)
     out = Path(root.folder) / JUDGED
     if out.exists():
-        raise ConfigError(f"{out} is there already. Move it away; questions of another kind belong in another folder.")
+        raise ConfigError(f"{out} already exists. Move it away, or use another folder.")
     read = read_questions(config)
     questions = [question for question in read if isinstance(question, Question)]
     if config.asks_model:
@@ -135,22 +134,22 @@ def build_pairs(config: PairsConfig) -> tuple[Path, Built]:
 
 
 def similarity(first: str, second: str) -> float:
-    """Returns how alike the words of two texts are: 1 less the edits that turn one into the other over the longer one.
+    """Returns the word similarity of two texts: 1 - word edit distance / number of words of the longer text.
 
     Args:
-        first: A text; case and punctuation around words do not matter.
-        second: Another one.
+        first: A text; case and punctuation around words are ignored.
+        second: Another text.
 
     Returns:
-        From 0 to 1; 1 where all words are the same, or there are none.
+        In `[0, 1]`; 1 if all words are equal or both texts are empty.
     """
-    one, other = (normalise(each).split() for each in (first, second))
+    one, other = (normalise(text).split() for text in (first, second))
     longest = max(len(one), len(other))
     return 1.0 - _edits(one, other) / longest if longest else 1.0
 
 
 def _edits(first: Sequence[str], second: Sequence[str]) -> int:
-    """Returns the fewest words inserted, deleted or replaced."""
+    """Returns the Levenshtein distance between two lists of words."""
     codes = {word: number for number, word in enumerate({*first, *second})}
     wanted, columns = np.array([codes[word] for word in second], dtype=np.int64), np.arange(len(second) + 1)
     row = columns
@@ -161,7 +160,7 @@ def _edits(first: Sequence[str], second: Sequence[str]) -> int:
 
 
 async def _with_wrong(question: Question, client: ChatClient, root: FileRoot, number: int) -> Question:
-    """Returns a question with the wrong responses that a model adds where it has too few."""
+    """Returns a question with enough wrong responses, asking a model for missing ones."""
     needed, pictures, image = number - len(question.wrong), [], question.fields.get("image")
     if needed <= 0:
         return question
@@ -174,7 +173,7 @@ async def _with_wrong(question: Question, client: ChatClient, root: FileRoot, nu
 
 
 def _kept_wrong(question: Question, max_similarity: float, dropped: Counter[str]) -> list[str]:
-    """Returns the wrong responses that may stay, and counts the others by the reason."""
+    """Returns the valid wrong responses, and counts the dropped ones by reason in `dropped`."""
     kept: list[str] = []
     for wrong in question.wrong:
         alike = similarity(wrong, question.right)
@@ -182,7 +181,7 @@ def _kept_wrong(question: Question, max_similarity: float, dropped: Counter[str]
             dropped["holds the right answer"] += 1
         elif alike > max_similarity or alike == 1.0:
             dropped["too similar"] += 1
-        elif any(normalise(wrong) == normalise(each) for each in kept):
+        elif any(normalise(wrong) == normalise(other) for other in kept):
             dropped["said twice"] += 1
         else:
             kept.append(wrong)
@@ -195,11 +194,11 @@ class Question:
 
     Attributes:
         where: File and row.
-        fields: What the row holds.
+        fields: Fields of the row.
         request: The question.
         right: The right response.
-        wrong: Wrong ones that the row has.
-        answers: What the right response comes to in short, each in words of its own; none where the row does not say.
+        wrong: Wrong responses in the row.
+        answers: Short forms of the right answer; empty if the row has none.
     """
 
     where: str
@@ -210,10 +209,10 @@ class Question:
     answers: tuple[str, ...] = ()
 
     def row(self, number: int) -> dict[str, Any]:
-        """Returns the fields of the rows that are built of it, but for the responses.
+        """Returns the fields of the rows built from the question, except the responses.
 
         Args:
-            number: Its id, where the row has none.
+            number: Id for a row without one.
         """
         about = {name: self.fields[name] for name in _KEPT if name in self.fields}
         track = self.fields.get("track", "document" if "document" in about else "fine_grained")
@@ -222,27 +221,27 @@ class Question:
 
 
 def read_questions(config: PairsConfig) -> list[Question | BrokenRowError]:
-    """Returns the questions of a file, and what is wrong with each broken one; a table's pictures are saved.
+    """Returns the questions of a file, or an error for each broken one, and saves a table's images as files.
 
     Raises:
-        ConfigError: If there is no such folder or file, or it cannot be read.
+        ConfigError: If the folder or file does not exist or cannot be read.
     """
     root, (layout, under) = FileRoot(config.folder, follows_links=True), LAYOUTS[config.layout]
     read = partial(_question, root, layout, set())
     return list(read_rows(rows_of(root, config.rows, under=under), read))
 
 
-def _question(root: FileRoot, layout: Layout, known: set[str], row: Row) -> Question:
-    """Returns a row as a question; `known` are names of documents and pages that can be read, and is added to."""
+def _question(root: FileRoot, layout: Layout, readable: set[str], row: Row) -> Question:
+    """Returns a row as a question, and adds the names of its readable documents and pages to `readable`."""
     fields = {name: value for name, value in layout(root, row).items() if value is not None}
     own = replace(row, fields=fields)
     wrong = fields.get("wrong", [])
-    if not isinstance(wrong, list) or not all(isinstance(each, str) and each.strip() for each in wrong):
+    if not isinstance(wrong, list) or not all(isinstance(text, str) and text.strip() for text in wrong):
         row.broken("a list of texts as 'wrong'", wrong)
     own.one_of("track", TRACKS)
     answers = fields.get("answer", [])
     answers = [answers] if isinstance(answers, str) else answers
-    if not isinstance(answers, list) or not all(isinstance(each, str) for each in answers):
+    if not isinstance(answers, list) or not all(isinstance(text, str) for text in answers):
         row.broken("a text as 'answer', or a list of them", answers)
     request, right, pages = own.text("question"), own.text("response"), fields.get("pages")
     row.check_media(request, (right, *wrong), ("image" in fields) + (len(pages) if isinstance(pages, list) else 0))
@@ -251,30 +250,30 @@ def _question(root: FileRoot, layout: Layout, known: set[str], row: Row) -> Ques
         fields=_with_saved_picture(root, fields, row.where),
         request=encodable(without_marks(request)),
         right=encodable(right),
-        wrong=tuple(encodable(each.strip()) for each in wrong),
-        answers=tuple(encodable(each.strip()) for each in answers if each.strip()),
+        wrong=tuple(encodable(text.strip()) for text in wrong),
+        answers=tuple(encodable(text.strip()) for text in answers if text.strip()),
     )
-    _require_usable(root, question, row.number, known)
+    _require_usable(root, question, row.number, readable)
     return question
 
 
-def _require_usable(root: FileRoot, question: Question, number: int, known: set[str]) -> None:
-    """Refuses what the reader of what is built would leave out, its picture or its document included.
+def _require_usable(root: FileRoot, question: Question, number: int, readable: set[str]) -> None:
+    """Checks that the reader of the built rows will accept them, including the image or document.
 
-    Many questions are about one document, so that each of its files is read once.
+    Files in `readable` are not read again, because many questions share a document.
     """
     row = question.row(number + 1) | {"responses": [question.right], "answer": True}
     judged = judged_row(Row(row, question.where))
     if judged.image:
         picture_of(root, judged.image, question.where)
-    files = [name for name in judged.pages or filter(None, [judged.document]) if name not in known]
+    files = [name for name in judged.pages or filter(None, [judged.document]) if name not in readable]
     if files:
         document_of(root, judged.document, files if judged.pages else (), question.where)
-        known.update(files)
+        readable.update(files)
 
 
 def _with_saved_picture(root: FileRoot, fields: Fields, where: str) -> Mapping[str, Any]:
-    """Returns fields whose `image` is the name of a file, where it was a picture of a table."""
+    """Returns the fields with an image from a table replaced by the name of its saved file."""
     image = fields.get("image")
     if not isinstance(image, bytes | TableImage):
         return fields
@@ -282,7 +281,7 @@ def _with_saved_picture(root: FileRoot, fields: Fields, where: str) -> Mapping[s
         image = image.read() if isinstance(image, TableImage) else image
         decode_image(image, name="image")
     except ToolError as error:
-        raise BrokenRowError(f"{where}: the picture cannot be read: {error}") from error
+        raise BrokenRowError(f"{where}: the image cannot be read: {error}") from error
     name = f"{PICTURES}/{hashlib.blake2b(image, digest_size=16).hexdigest()}.{_ending(image)}"
     path = Path(root.folder, name)
     if not path.exists():
@@ -291,7 +290,7 @@ def _with_saved_picture(root: FileRoot, fields: Fields, where: str) -> Mapping[s
 
 
 def _ending(content: bytes) -> str:
-    """Returns a file ending for an image; readers go by its content."""
+    """Returns the file extension of an image; readers ignore it."""
     endings = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpg", b"GIF8": "gif", b"RIFF": "webp"}
     return next((ending for start, ending in endings.items() if content.startswith(start)), "image")
 
@@ -316,20 +315,20 @@ def _mp_docvqa(root: FileRoot, row: Row) -> Fields:
 
 
 def _deepeyes(root: FileRoot, row: Row) -> Fields:
-    """Returns a question about one picture: `extra_info` has question and answer, `images` the picture.
+    """Returns a question about one image: `extra_info` has question and answer, `images` the image.
 
-    Rows without `extra_info` have `question` or `problem`, and `answer` or `solution`, themselves.
+    Rows without `extra_info` have top-level `question` or `problem`, and `answer` or `solution`.
     """
     info: Any = row.fields.get("extra_info") or row.fields
     if not isinstance(info, Mapping):
         row.broken("an object as 'extra_info'", info)
-    told, image = replace(row, fields=info), row.image()
+    inner, image = replace(row, fields=info), row.image()
     if image is None:
         row.broken("one image as 'images'", row.fields.get("images"))
-    answer = told.text("answer" if told.has("answer") else "solution")
+    answer = inner.text("answer" if inner.has("answer") else "solution")
     return {
         "track": "fine_grained",
-        "question": without_marks(told.text("question" if told.has("question") else "problem")),
+        "question": without_marks(inner.text("question" if inner.has("question") else "problem")),
         "response": answer,
         "answer": answer,
         "image": image,
@@ -337,26 +336,26 @@ def _deepeyes(root: FileRoot, row: Row) -> Fields:
 
 
 def _mm_ifengine(root: FileRoot, row: Row) -> Fields:
-    """Returns an instruction with the response that keeps to it, and the one that does not, where the row has one.
+    """Returns an instruction with the response that follows it, and the one that does not, if present.
 
     `conversations` (`from` and `value`) or `messages` (`role` and `content`) end in the instruction, and `chosen` and
-    `rejected` are messages or texts; without them the conversation ends in the response. One picture, in `images` or as
-    `image`, or none.
+    `rejected` are messages or texts; without them the conversation ends in the response. There is at most one image,
+    in `images` or as `image`.
     """
     name = "conversations" if row.has("conversations") else "messages"
-    told: Any = row.fields.get(name)
-    if not isinstance(told, list) or not told:
-        row.broken(f"a list of messages as {name!r}", told)
-    said = [_message(row, each, name) for each in told]
-    said = said[1:] if said[0][0] == "system" else said
+    messages: Any = row.fields.get(name)
+    if not isinstance(messages, list) or not messages:
+        row.broken(f"a list of messages as {name!r}", messages)
+    texts = [_message(row, message, name) for message in messages]
+    texts = texts[1:] if texts[0][0] == "system" else texts
     chosen, rejected = (_response(row, which) for which in ("chosen", "rejected"))
-    if chosen is None and len(said) == 2 and said[1][0] == "assistant":
-        chosen = said.pop()[1]
-    if [role for role, _ in said] != ["user"] or chosen is None:
-        row.broken(f"one instruction in {name!r} and its response, there or as 'chosen'", told)
-    image, question = row.image(), said[0][1]
+    if chosen is None and len(texts) == 2 and texts[1][0] == "assistant":
+        chosen = texts.pop()[1]
+    if [role for role, _ in texts] != ["user"] or chosen is None:
+        row.broken(f"one instruction in {name!r} and its response, there or as 'chosen'", messages)
+    image, question = row.image(), texts[0][1]
     if question.count("<image>") > (image is not None):
-        row.broken("a picture in 'images' for each <image>", question)
+        row.broken("an image in 'images' for each <image>", question)
     return {
         "id": row.fields.get("id"),
         "track": "instruction_following",
@@ -372,15 +371,15 @@ def _own(root: FileRoot, row: Row) -> Fields:
 
 
 def _response(row: Row, which: str) -> str | None:
-    """Returns a response, a message or a text; None where there is none."""
+    """Returns the text of a response, which is a message or a string; None if absent."""
     value: Any = row.fields.get(which)
     return value if value is None or isinstance(value, str) else _message(row, value, which)[1]
 
 
 def _message(row: Row, message: Any, name: str) -> tuple[str, str]:
-    """Returns role and text of a message in either of the usual layouts."""
-    told = message if isinstance(message, Mapping) else {}
-    role, content = told.get("from", told.get("role")), told.get("value", told.get("content"))
+    """Returns role and text of a message with `from` and `value`, or `role` and `content`."""
+    fields = message if isinstance(message, Mapping) else {}
+    role, content = fields.get("from", fields.get("role")), fields.get("value", fields.get("content"))
     if not isinstance(role, str) or not isinstance(content, str):
         row.broken(f"messages of role and text in {name!r}", message)
     return _ROLES.get(role, role), content
@@ -392,4 +391,4 @@ LAYOUTS: Mapping[str, tuple[Layout, str | None]] = {
     "deepeyes": (_deepeyes, None),
     "mm_ifengine": (_mm_ifengine, None),
 }
-"""How a file has its questions, and the key of the list of rows where a `.json` file holds an object around it."""
+"""Row converter of each layout, and the key of the row list in `.json` files that hold an object."""

@@ -1,1 +1,1 @@
-"""What the trainer asks of models: log-probabilities, values, and a step of the optimiser."""
+"""The models and processes of an update: log-probabilities, values, and optimizer steps."""

@@ -32,11 +32,11 @@ T = TypeVar("T")
 
 @contextmanager
 def engine_of(config: RunConfig, processes: LaunchedProcesses | None = None) -> Iterator[Engine]:
-    """Gives a run's engine for a block; with several processes, when all are there, and only the main one prints.
+    """Yields the engine of a run; several processes wait for each other, and only the main one prints.
 
     Args:
-        config: The run, as `require_engine` takes it.
-        processes: Those that train it, where they were opened before, for more than this run; None opens them.
+        config: The run, as accepted by `require_engine`.
+        processes: Already opened processes, if they are used for more than this run; None to open them.
     """
     name = engine_name(config.engine)
     if name == "local":
@@ -48,19 +48,20 @@ def engine_of(config: RunConfig, processes: LaunchedProcesses | None = None) -> 
         yield AcceleratedEngine(name, processes, compute_dtype=compute_dtype)
         return
     with launched(config.device, timeout_min=config.process_timeout_min) as opened:
-        assert isinstance(opened, LaunchedProcesses), "an engine of several processes is of as many"
+        assert isinstance(opened, LaunchedProcesses), "this engine requires several processes"
         yield AcceleratedEngine(name, opened, compute_dtype=compute_dtype)
 
 
 class AcceleratedEngine:
-    """Processes that train together; an `Engine`.
+    """The `Engine` of several processes.
 
-    Weights are kept, and stepped on, in float32; with `compute_dtype` bfloat16 passes run in that, and sampling too.
+    Weights are stored and updated in float32; with `compute_dtype` bfloat16, forward and backward passes and sampling
+    use bfloat16.
 
     Args:
-        kind: `"ddp"` keeps a whole model in each process, `"fsdp2"` a part of it.
-        processes: All that were launched, one per device.
-        compute_dtype: Type that passes run in.
+        kind: `"ddp"` keeps a full model in each process, `"fsdp2"` a shard of it.
+        processes: All launched processes, one per device.
+        compute_dtype: Data type of passes.
     """
 
     takes_passes_side_by_side = False
@@ -74,46 +75,46 @@ class AcceleratedEngine:
         self._mesh = init_device_mesh(self.device.type, (self.num_processes,)) if kind == "fsdp2" else None
 
     def prepare(self, module: nn.Module, whole: Collection[nn.Parameter] = ()) -> nn.Module:
-        """Returns the module sharded in place, or wrapped for gradients to be summed over processes.
+        """Returns the module sharded in place, or wrapped to sum gradients over processes.
 
-        One without trained weights has no gradients, and its passes run in the same type as the others'.
+        A module without trained weights is only wrapped to use the same data type in passes.
         """
         if self._mesh is not None:
             return ShardedModule(module, self._mesh, self.compute_dtype, self._any_has, whole)
         if not any(weight.requires_grad for weight in module.parameters()):
             return _Autocast(module, self.device, self.compute_dtype)
-        # A process may show no picture where another does, or nobody does: those weights have no gradient then
+        # Without images in its rows, a process has no gradients for the vision tower
         wrapped = DistributedDataParallel(
             module,
             device_ids=[self.device] if self.device.type != "cpu" else None,
             find_unused_parameters=True,
-            gradient_as_bucket_view=True,  # not a copy of all of them beside the buckets in a step
+            gradient_as_bucket_view=True,  # avoids a copy of all gradients in addition to the buckets
         )
         wrapped.register_comm_hook(None, lambda _, bucket: _summed(bucket))
         return _Autocast(wrapped, self.device, self.compute_dtype)
 
     def acting(self, model: Any) -> Any:
-        """Returns the model itself, or a whole copy where it is to be sharded or computed with in another type."""
+        """Returns the model itself, or an unsharded copy if it will be sharded or has another data type."""
         is_shared = self.kind == "ddp" and model.dtype == self.compute_dtype
         return model if is_shared else whole_copy(model, self.compute_dtype)
 
     def refresh(self, acting: Any, model: Any) -> None:
-        """Gives the copy the model's weights."""
+        """Copies the model's weights to the acting copy."""
         if acting is not model:
             refresh_copy(acting, model)
 
     def accumulating(self, module: nn.Module, *, is_last: bool) -> AbstractContextManager[None]:
-        """Gives a block behind which DDP sums gradients if it is the last; FSDP2 does behind each, see there."""
+        """Returns a context after which DDP sums gradients if it is the last; FSDP2 always sums them."""
         if isinstance(module, _Autocast) and isinstance(module.module, DistributedDataParallel) and not is_last:
             return cast("AbstractContextManager[None]", module.module.no_sync())
         return nullcontext()
 
     def gather(self, items: Sequence[T]) -> list[T]:
-        """Returns every process's items."""
+        """Returns the items of all processes."""
         return self._processes.gather(items)
 
     def on_main(self, make: Callable[[], T], *, is_long: bool = False) -> T:
-        """Returns what the main process makes."""
+        """Returns the result of the main process."""
         return self._processes.on_main(make, is_long=is_long)
 
     def sum(self, x: Tensor) -> Tensor:
@@ -121,25 +122,25 @@ class AcceleratedEngine:
         return self._processes.sum(x)
 
     def _any_has(self, here: bool) -> bool:
-        """Returns whether something is so in any process."""
+        """Returns whether a condition holds in any process."""
         return bool(self.sum(torch.tensor(float(here))) > 0)
 
 
 class _Autocast(nn.Module):
-    """A module whose passes run in another type than its weights are kept in."""
+    """A module whose passes use another data type than its weights."""
 
     def __init__(self, module: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
         super().__init__()
         self.module, self._device_type, self._dtype = module, device.type, dtype
 
     def forward(self, *args: Any) -> Any:
-        """Returns what the module does."""
+        """Runs the module under autocast."""
         with torch.autocast(self._device_type, self._dtype, enabled=self._dtype != torch.float32):
             return self.module(*args)
 
 
 def _summed(bucket: Any) -> torch.futures.Future[Tensor]:
-    """Sums a bucket of gradients over processes, where DDP would average: the loss is divided by what all rows count.
+    """Sums a bucket of gradients over processes instead of averaging: the loss is already normalized over all rows.
 
     A hook of `DistributedDataParallel.register_comm_hook`.
     """
@@ -148,21 +149,21 @@ def _summed(bucket: Any) -> torch.futures.Future[Tensor]:
 
 
 class ShardedModule(nn.Module):
-    """A module spread over all processes of a mesh.
+    """A module sharded over all processes of a mesh.
 
-    Decoder layers are put together one at a time, and what is around them (embeddings, vision tower, head) as long as
-    a pass takes, its backward pass included. Gradients are summed over processes behind every backward pass, for
-    unsummed ones would be whole.
+    Decoder layers are gathered one at a time; other parts (embeddings, vision tower, head) stay gathered for a
+    forward and backward pass. Gradients are summed over processes after every backward pass, because unreduced
+    gradients would be unsharded.
 
-    A process whose rows show no picture leaves the vision tower out, and another that has some would wait for its
-    gradients for ever; so all take part, with zeros, wherever one has pictures.
+    A process without images in its rows would skip the vision tower, and a process with images would wait forever for
+    its gradients; so if any process has images, all take part, with zero gradients.
 
     Args:
-        module: Whose `forward` takes a batch first; sharded in place.
+        module: A module whose `forward` takes a batch as its first argument; sharded in place.
         mesh: The processes.
-        compute_dtype: Type of weights and activations in a pass; the weights that are kept stay as they are.
-        any_has: Whether something is so in any process.
-        whole: Weights that are left as they are, as those of a frozen tower, which is asked outside of passes, too.
+        compute_dtype: Data type of weights and activations in passes; stored weights keep theirs.
+        any_has: Returns whether a condition holds in any process.
+        whole: Weights not to shard, such as those of a frozen tower, which is also used outside of passes.
     """
 
     def __init__(
@@ -189,12 +190,12 @@ class ShardedModule(nn.Module):
         fully_shard(self, mesh=mesh, mp_policy=policy, ignored_params=set(whole))
         for part in self.modules():
             if isinstance(part, FSDPModule):
-                part.set_gradient_divide_factor(1.0)  # the loss is divided by what all rows count
+                part.set_gradient_divide_factor(1.0)  # the loss is already normalized over all rows
                 part.set_force_sum_reduction_for_comms(True)
 
     def forward(self, batch: Batch, *args: Any) -> Any:
-        """Returns what the module does."""
-        # Else FSDP2 would wait for a backward pass that does not come, with all that is around the layers put together
+        """Runs the sharded module."""
+        # Without a backward pass, FSDP2 would otherwise keep the parts outside of the layers gathered
         cast("FSDPModule", self).set_reshard_after_forward(not torch.is_grad_enabled(), recurse=False)
         outputs = self.module(batch, *args)
         if not self._trained_tower or not torch.is_grad_enabled():
@@ -207,7 +208,7 @@ class ShardedModule(nn.Module):
 
 
 def decoder_layers(module: nn.Module) -> list[nn.Module]:
-    """Returns the layers of a model's text decoder, which it calls one after another."""
+    """Returns the layers of a model's text decoder, in order."""
     for part in module.modules():
         find = getattr(part, "get_decoder", None)
         layers = getattr(find(), "layers", None) if callable(find) else None
@@ -217,17 +218,16 @@ def decoder_layers(module: nn.Module) -> list[nn.Module]:
 
 
 def whole_copy(model: Any, dtype: torch.dtype) -> Any:
-    """Returns a copy of a model that is not sharded yet, to act with.
+    """Returns an unsharded copy of a model that is not sharded yet, for sampling.
 
-    Its weights ask for gradients where the model's do: who acts with it knows by that what training changes, such as
-    what is made of pictures.
+    `requires_grad` is copied, too: from it the sampler infers which parts training changes, such as image features.
     """
     return copy.deepcopy(model).to(dtype).eval()
 
 
 @torch.no_grad()
 def refresh_copy(acting: Any, model: Any) -> None:
-    """Gives a copy the weights of the model it is of, one tensor at a time; all processes take part."""
+    """Copies the weights of a model to its copy, one tensor at a time; a collective operation."""
     targets, done = acting.state_dict(), set[int]()
     for name, value in model.state_dict(keep_vars=True).items():
         if id(value) in done:

@@ -1,4 +1,4 @@
-"""Where models are trained: in this process, or in several that a launcher started together."""
+"""Engines: training in one process, or in several that a launcher started together."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ T = TypeVar("T")
 
 
 class Processes(Protocol):
-    """Processes that were launched together, or one alone. All of them call the same methods in the same order.
+    """A group of processes, or a single one. All processes must call the same methods in the same order.
 
     Attributes:
-        num_processes: How many there are, one per device.
-        rank: Number of this one, from 0, which is the main process.
-        group: torch's group of them for what is on CPUs; None for one alone.
+        num_processes: Number of processes, one per device.
+        rank: Rank of this process; 0 is the main process.
+        group: torch process group for CPU communication; None for a single process.
     """
 
     num_processes: int
@@ -37,27 +37,27 @@ class Processes(Protocol):
     group: Any
 
     def gather(self, items: Sequence[T]) -> list[T]:
-        """Returns every process's items, those of rank 0 first; all processes get the same."""
+        """Returns the items of all processes, in order of rank."""
 
     def on_main(self, make: Callable[[], T], *, is_long: bool = False) -> T:
-        """Returns what the main process makes, which alone runs `make`.
+        """Runs a function in the main process only, and returns its result in all processes.
 
         Args:
-            make: Makes it.
-            is_long: Whether that may take hours, as a cold start does; the others wait as long as it lives.
+            make: The function.
+            is_long: Whether it may take hours, like a cold start; the other processes then wait without a timeout.
 
         Raises:
-            Exception: What it raises, in the main process; elsewhere `PeerError` in its place.
-            KeyboardInterrupt: If that stopped it, in the main process; elsewhere `PeerInterruptedError`. A Ctrl-C that
-                comes to others meanwhile waits for what becomes of the main process, whose launcher tells it as well.
+            Exception: As raised by the function, in the main process; `PeerError` in the others.
+            KeyboardInterrupt: On Ctrl-C in the main process; `PeerInterruptedError` in the others, which defer their
+                own Ctrl-C until the main process, which the launcher also interrupts, has responded.
         """
 
     def sum(self, x: Tensor) -> Tensor:
-        """Returns the sum over processes of a tensor of one shape, on the CPU."""
+        """Returns the sum over processes of equally shaped tensors, on the CPU."""
 
 
 class OneProcess:
-    """One process, which was started by itself."""
+    """A single process."""
 
     num_processes = 1
     rank = 0
@@ -68,7 +68,7 @@ class OneProcess:
         return list(items)
 
     def on_main(self, make: Callable[[], T], *, is_long: bool = False) -> T:
-        """Returns what is made here."""
+        """Returns the function's result."""
         return make()
 
     def sum(self, x: Tensor) -> Tensor:
@@ -77,49 +77,47 @@ class OneProcess:
 
 
 class Engine(Processes, Protocol):
-    """What the trainer asks of the processes it runs in.
-
-    All of them call the same methods in the same order.
+    """Interface between the trainer and its processes, which must call the same methods in the same order.
 
     Attributes:
-        takes_passes_side_by_side: Whether several passes through a module that it prepared may be under way at a time.
+        takes_passes_side_by_side: Whether a prepared module supports concurrent forward passes.
     """
 
     takes_passes_side_by_side: bool
 
     def prepare(self, module: nn.Module, whole: Collection[nn.Parameter] = ()) -> nn.Module:
-        """Returns a module that all processes train, or only ask; its `forward` is what may be called.
+        """Returns a module for use by all processes, trained or not; only its `forward` may be called.
 
         Args:
-            module: Rows first.
-            whole: Those of its weights that stay whole in each process: several models share them.
+            module: A module whose inputs and outputs have rows as the first dimension.
+            whole: Weights to keep unsharded, because several models share them.
         """
 
     def acting(self, model: Any) -> Any:
-        """Returns a whole model to sample from, made before `prepare`: the model itself where that stays whole.
+        """Returns an unsharded model to sample from: the model itself, or a copy; call it before `prepare`.
 
-        Processes sample different numbers of tokens, so none can wait for the others in every layer.
+        Processes sample different numbers of tokens, so they cannot synchronize in every layer.
         """
 
     def refresh(self, acting: Any, model: Any) -> None:
-        """Gives a model that `acting` returned the weights of the one it was made from."""
+        """Copies the current weights to a model that `acting` returned."""
 
     def accumulating(self, module: nn.Module, *, is_last: bool) -> AbstractContextManager[None]:
-        """Gives a block for forward and backward passes of one micro-batch.
+        """Returns a context for the forward and backward passes of one micro-batch.
 
         Args:
-            module: What `prepare` returned.
-            is_last: Whether gradients are put together behind it, as the last one of an optimiser step demands.
+            module: A module returned by `prepare`.
+            is_last: Whether it is the last micro-batch of an optimizer step, after which gradients are summed.
         """
 
 
 class LocalEngine(OneProcess):
-    """One process, one device; an `Engine`."""
+    """The `Engine` of a single process and device."""
 
     takes_passes_side_by_side = True
 
     def prepare(self, module: nn.Module, whole: Collection[nn.Parameter] = ()) -> nn.Module:
-        """Returns the module as it is."""
+        """Returns the module unchanged."""
         return module
 
     def acting(self, model: Any) -> Any:
@@ -127,26 +125,26 @@ class LocalEngine(OneProcess):
         return model
 
     def refresh(self, acting: Any, model: Any) -> None:
-        """Does nothing: they are one."""
+        """Does nothing: both are the same model."""
 
     def accumulating(self, module: nn.Module, *, is_last: bool) -> AbstractContextManager[None]:
-        """Gives a block that does nothing of its own."""
+        """Returns a null context."""
         return nullcontext()
 
 
 class LaunchedProcesses:
-    """Several processes by `accelerate launch`. Objects go from one to another by gloo, whatever gradients go by.
+    """Processes started by `accelerate launch`. Objects are exchanged over gloo, regardless of the gradient backend.
 
     Args:
-        on_cpu: Whether devices are left alone.
-        timeout_min: Minutes after which a process that waits for another gives it up.
+        on_cpu: Whether to use CPUs only.
+        timeout_min: Minutes after which waiting for another process fails.
 
     Attributes:
-        device: This process's own.
+        device: Device of this process.
     """
 
     def __init__(self, *, on_cpu: bool, timeout_min: float) -> None:
-        from accelerate import PartialState  # which not every installation needs
+        from accelerate import PartialState  # an optional dependency
 
         timeout = timedelta(minutes=timeout_min)
         state = PartialState(cpu=on_cpu, timeout=timeout)
@@ -155,13 +153,13 @@ class LaunchedProcesses:
         self._patient = dist.new_group(backend="gloo", timeout=timedelta(days=30))
 
     def gather(self, items: Sequence[T]) -> list[T]:
-        """Returns every process's items."""
+        """Returns the items of all processes."""
         parts: list[Any] = [None] * self.num_processes
         dist.all_gather_object(parts, list(items), group=self.group)
         return [item for part in parts for item in part]
 
     def on_main(self, make: Callable[[], T], *, is_long: bool = False) -> T:
-        """Returns what the main process makes."""
+        """Returns the result of the main process."""
         outcome: list[Any] = [None, None]
         error: BaseException | None = None
         if self.rank == 0:
@@ -186,14 +184,14 @@ class LaunchedProcesses:
         return total
 
     def close(self) -> None:
-        """Waits for the others and leaves them."""
+        """Waits for the other processes and leaves the group."""
         dist.barrier(group=self.group)
         dist.destroy_process_group()
 
 
 @contextmanager
 def interrupts_put_off() -> Iterator[None]:
-    """Has a Ctrl-C that comes within the block take effect at its end, unless the block raises anything itself."""
+    """Defers a Ctrl-C during the block to its end, unless the block raises an exception."""
     if current_thread() is not main_thread():
         yield
         return
@@ -209,11 +207,11 @@ def interrupts_put_off() -> Iterator[None]:
 
 @contextmanager
 def launched(device: str, *, timeout_min: float) -> Iterator[OneProcess | LaunchedProcesses]:
-    """Gives the processes of this launch for a block, when all are there; only the main one prints in it.
+    """Yields the processes of this launch once all have joined; only the main process prints within the block.
 
     Args:
-        device: What a run of them trains on, as its setting says.
-        timeout_min: Minutes after which a process that waits for another gives it up.
+        device: The `device` setting of the run.
+        timeout_min: Minutes after which waiting for another process fails.
     """
     if num_processes() == 1:
         yield OneProcess()

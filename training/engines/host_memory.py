@@ -1,4 +1,4 @@
-"""Host memory: how much the kernel allows, and the states that wait there while a device does not need them."""
+"""Host memory: the limit set by the kernel, and offloading of states that a device does not currently need."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ HOST = torch.device("cpu")
 
 @dataclass(frozen=True, kw_only=True)
 class HostBytes:
-    """What one process keeps in the host's memory at its most: while it samples, when all that may wait there does.
+    """Peak host memory of one process, reached while sampling, when everything that can be offloaded is.
 
     Attributes:
         reference: Bytes of the reference's weights.
-        states: Bytes of the optimisers' masters and moments.
+        states: Bytes of the optimizers' masters and moments.
         copy: Bytes of the copy of the run's state that `training.loop.interrupts` keeps.
     """
 
@@ -32,34 +32,33 @@ class HostBytes:
 
     @property
     def offloaded(self) -> float:
-        """What waits there for a device."""
+        """Offloaded bytes."""
         return self.reference + self.states
 
     @property
     def total(self) -> float:
-        """All of its bytes."""
+        """Total bytes."""
         return self.offloaded + self.copy
 
     @property
     def without_offloading(self) -> str:
-        """The options with which nothing waits there."""
+        """The options that disable offloading."""
         waiting = {"--memory.no-offload-optimizer": self.states, "--memory.no-offload-reference": self.reference}
         return " ".join(option for option, num_bytes in waiting.items() if num_bytes)
 
 
 def local_bytes(tensors: Iterable[Tensor]) -> int:
-    """Returns the bytes that this process has of tensors, of one that is spread over several its part."""
-    return sum((each.to_local() if isinstance(each, DTensor) else each).nbytes for each in tensors)
+    """Returns the bytes of tensors in this process, counting only its shard of sharded ones."""
+    return sum((tensor.to_local() if isinstance(tensor, DTensor) else tensor).nbytes for tensor in tensors)
 
 
 def host_memory(root: Path = Path("/")) -> int | None:
-    """Returns the bytes of memory that this process and its peers can have here; None where the kernel does not say.
+    """Returns the bytes of memory available to this process and its peers; None if unknown.
 
     Args:
-        root: Where `proc` and `sys` are.
+        root: Parent folder of `proc` and `sys`.
 
-    Returns:
-        What the machine has, or the least that a control group which the process is in, of version 1 or 2, allows.
+    Returns: The machine's memory, or the smallest limit of the process's control groups, version 1 or 2.
     """
     return min((*_installed(root), *_group_limits(root)), default=None)
 
@@ -71,7 +70,7 @@ def _installed(root: Path) -> Iterator[int]:
 
 
 def _group_limits(root: Path) -> Iterator[int]:
-    """Yields the limits of the control groups that this process is in, and of those that they are in."""
+    """Yields the limits of this process's control groups and of their parents."""
     groups = root / "sys" / "fs" / "cgroup"
     for line in _lines(root / "proc" / "self" / "cgroup"):
         _, controllers, path = line.split(":", 2)
@@ -82,7 +81,7 @@ def _group_limits(root: Path) -> Iterator[int]:
             limit = (
                 groups / "memory" / group / "memory.limit_in_bytes" if controllers else groups / group / "memory.max"
             )
-            yield from (int(each) for each in _lines(limit) if each.isdigit())  # "max" is none
+            yield from (int(line) for line in _lines(limit) if line.isdigit())  # "max" means no limit
 
 
 def _lines(path: Path) -> list[str]:
@@ -93,32 +92,32 @@ def _lines(path: Path) -> list[str]:
 
 
 class _Left(NamedTuple):
-    """A tensor that is elsewhere, and its place here meanwhile."""
+    """A tensor on a device, and its reserved host memory."""
 
     tensor: Tensor
     place: Tensor
 
 
 class HostMemory:
-    """Where tensors wait, each in a place of its own that it comes back to: new memory is slower to write than old.
+    """Offloads tensors to host memory and reuses their buffers, because new memory is slower to write.
 
-    Tensors are moved in place, so that whoever holds one finds it there. Shards of several processes (DTensors) stay
-    where they are, and so do tensors that are there. What is fetched is to be put away again: until then its place is
-    kept, and the tensor with it.
+    Tensors are moved in place, so that all references to them stay valid. Sharded tensors (DTensors) and tensors
+    already on the target device are not moved. Fetched tensors must be put away again; until then, their buffers and
+    the tensors are kept alive.
     """
 
     def __init__(self) -> None:
         self._left: dict[int, _Left] = {}  # by id
 
     def put_away(self, tensors: Iterable[Tensor]) -> None:
-        """Moves tensors to the host's memory."""
+        """Moves tensors to host memory."""
         for tensor in _each_once(tensors, HOST):
             here = tensor.detach()
             place = self._left.pop(id(tensor)).place if id(tensor) in self._left else None
             _swap(tensor, here.to(HOST) if place is None else place.detach().copy_(here))
 
     def fetch(self, tensors: Iterable[Tensor], device: torch.device) -> None:
-        """Moves tensors to a device, and keeps the places of those that waited here."""
+        """Moves tensors to a device, and keeps the host buffers of offloaded ones."""
         for tensor in _each_once(tensors, device):
             was_here = tensor.device == HOST
             left = _swap(tensor, tensor.detach().to(device))
@@ -127,11 +126,11 @@ class HostMemory:
 
     @contextmanager
     def at_hand(self, tensors: Callable[[], Iterable[Tensor]], device: torch.device) -> Iterator[None]:
-        """Has tensors on a device within the block, and in the host's memory behind it.
+        """Moves tensors to a device for the block, and to host memory afterwards.
 
         Args:
-            tensors: Gives them; asked again behind the block, for there may be more.
-            device: Where they are needed.
+            tensors: Returns the tensors; called again after the block, because there may be new ones.
+            device: The device.
         """
         try:
             self.fetch(tensors(), device)
@@ -141,13 +140,13 @@ class HostMemory:
 
 
 def _each_once(tensors: Iterable[Tensor], device: torch.device) -> list[Tensor]:
-    """Returns those that are to be moved to a device."""
-    each = {id(tensor): tensor for tensor in tensors}.values()
-    return [tensor for tensor in each if tensor.device != device and not isinstance(tensor, DTensor)]
+    """Returns the distinct tensors that must be moved to a device."""
+    distinct = {id(tensor): tensor for tensor in tensors}.values()
+    return [tensor for tensor in distinct if tensor.device != device and not isinstance(tensor, DTensor)]
 
 
 def _swap(tensor: Tensor, moved: Tensor) -> Tensor:
-    """Makes a tensor what another is, for all who hold it; returns what it was before."""
+    """Replaces the contents of a tensor in place; returns a tensor with the old contents."""
     other = nn.Parameter(moved) if isinstance(tensor, nn.Parameter) else moved
     torch.utils.swap_tensors(tensor, other.requires_grad_(tensor.requires_grad))
     return other
@@ -155,11 +154,11 @@ def _swap(tensor: Tensor, moved: Tensor) -> Tensor:
 
 @contextmanager
 def in_place_of(absent: Any, present: Any) -> Iterator[None]:
-    """Has one model on another's device within the block, and that one in the host's memory: never both on the device.
+    """Swaps a model on a device with one in host memory for the block, so that both are never on the device.
 
     Args:
-        absent: Is where it was behind the block, the same to the bit.
-        present: In the host's memory before the block and behind it.
+        absent: Model on the device; bit-identical afterwards.
+        present: Model in host memory before and after the block.
     """
     device = absent.device
     absent.to(HOST)

@@ -1,4 +1,4 @@
-"""LoRA adapters (peft) in a model, in place: where its parts are and what its layers are called stays as it was."""
+"""In-place LoRA adapters (peft): module paths and layer names of the model stay the same."""
 
 from __future__ import annotations
 
@@ -18,48 +18,48 @@ _ADAPTER = ".lora_"
 
 
 def add_adapters(model: Any, config: LoRAConfig) -> None:
-    """Puts adapters beside linear layers of a model's decoder and freezes everything else. They change nothing yet.
+    """Adds adapters to linear layers of a model's decoder and freezes all other weights; outputs do not change yet.
 
     Args:
-        model: A model of a known family.
-        config: With a rank.
+        model: A model of a supported family.
+        config: Settings with a rank.
 
     Raises:
-        ConfigError: If no linear layer has one of the names that were asked for.
+        ConfigError: If no linear layer has one of the requested names.
     """
-    from peft import LoraConfig, inject_adapter_in_model  # An extra, of which only runs with adapters know
+    from peft import LoraConfig, inject_adapter_in_model  # an optional dependency
 
     decoder = model.model.get_decoder()
     prefix = next(name for name, module in model.named_modules() if module is decoder)
     linear = [name for name, module in decoder.named_modules() if isinstance(module, nn.Linear)]
-    known = sorted({name.rpartition(".")[2] for name in linear})
+    available = sorted({name.rpartition(".")[2] for name in linear})
     for name in config.target_modules:
-        if name not in known:
+        if name not in available:
             raise ConfigError(
-                f"--lora.target-modules {name}: no linear layer of the language model is called that."
-                f"{did_you_mean(name, known)} There are {', '.join(known)}."
+                f"--lora.target-modules {name}: no linear layer of the language model has this "
+                f"name.{did_you_mean(name, available)} Available: {', '.join(available)}."
             )
-    wanted = config.target_modules or known
+    wanted = config.target_modules or available
     targets = [f"{prefix}.{name}" for name in linear if name.rpartition(".")[2] in wanted]
     assert config.rank is not None, "adapters have a rank"
-    # peft's annotation is of whole numbers; it divides, no more
+    # peft annotates int, but only divides by the rank
     alpha: Any = config.alpha
     inject_adapter_in_model(LoraConfig(r=config.rank, lora_alpha=alpha, target_modules=targets), model)
 
 
 def _adapted_layers(model: nn.Module) -> dict[str, Any]:
-    """Returns the layers with adapters by name; none in a model without."""
+    """Returns the layers with adapters by name."""
     return {name: module for name, module in model.named_modules() if hasattr(module, "lora_A")}
 
 
 def has_adapters(model: nn.Module) -> bool:
-    """Returns whether `add_adapters` was applied to a model, or to what it is a copy of."""
+    """Returns whether a model has adapters."""
     return bool(_adapted_layers(model))
 
 
 @contextmanager
 def adapters_off(model: nn.Module) -> Iterator[None]:
-    """Makes a model what it was before it had adapters, within the block."""
+    """Disables the adapters of a model within the block."""
     layers = _adapted_layers(model).values()
     for layer in layers:
         layer.enable_adapters(False)
@@ -71,16 +71,16 @@ def adapters_off(model: nn.Module) -> Iterator[None]:
 
 
 def adapter_state(model: nn.Module) -> dict[str, Tensor]:
-    """Returns what is trained of a model with adapters, and what else of it is not the base's: a critic's head."""
+    """Returns the trained tensors of a model with adapters, including a critic's head."""
     frozen = {name for name, weight in model.named_parameters(remove_duplicate=False) if not weight.requires_grad}
     return {name: value for name, value in model.state_dict().items() if name not in frozen}
 
 
 @torch.no_grad()
 def merged_state(model: nn.Module) -> dict[str, Tensor]:
-    """Returns the weights of a model without adapters that says what this one says, in the host's memory.
+    """Returns the weights with adapters merged, in host memory.
 
-    The model is left as it is: merging in place and back again would round its base anew each time.
+    The model is unchanged: merging and unmerging in place would round the base weights each time.
     """
     layers, merged = _adapted_layers(model), {}
     for name, value in model.state_dict().items():
@@ -94,8 +94,8 @@ def merged_state(model: nn.Module) -> dict[str, Tensor]:
 
 
 def _change(layer: Any) -> Tensor:
-    """Returns what adapters add to a layer's weight, float32; peft's own answer is rounded to the adapters' type."""
-    a, b = (each["default"].weight.float() for each in (layer.lora_A, layer.lora_B))
+    """Returns the weight update of a layer's adapters in float32, which peft's own method would round."""
+    a, b = (layers["default"].weight.float() for layers in (layer.lora_A, layer.lora_B))
     change: Tensor = layer.scaling["default"] * (b @ a)
     return change
 

@@ -1,4 +1,4 @@
-"""AdamW with the two things that weights in few bits and long runs need: float32 masters, and no step on nonsense."""
+"""AdamW with float32 master weights, which skips steps with non-finite gradients."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from training.engines.host_memory import local_bytes
 from training.errors import ExplodingGradientError, NonFiniteGradientError
 
 FUSED_ON = ("cuda",)
-"""Kinds of device on which one kernel takes a whole step of AdamW, without memory of its own that could be lacking."""
+"""Device types with a fused AdamW kernel, which needs no extra memory and so cannot fail midway."""
 FACTOR = 100.0
-"""How many times their median gradients are as large when they explode."""
+"""Ratio to the median norm above which a gradient counts as exploding."""
 _WINDOW, _MIN_NORMS, _TOLD_AT = 100, 10, 5
-_REMEDY = "Lower the learning rate or lengthen its warm-up, raise --ppo.kl-coef, or look for rewards of another size."
+_REMEDY = "Lower the learning rate or lengthen its warmup, raise --ppo.kl-coef, or check the scale of rewards."
 
 
 class Optimizer:
-    """AdamW over a model's weights, or over float32 copies of them (*masters*) where they have fewer bits.
+    """AdamW over a model's weights, or over float32 copies (*masters*) of weights in lower precision.
 
-    bfloat16 keeps 8 bits of a weight: at a learning rate of 1e-6 nearly every step is smaller than the gap to the next
-    number and is rounded away. So gradients are added up and steps are taken in float32, and the weights are the
-    masters, rounded. The masters are part of the state: rounded weights do not say where they came from.
+    bfloat16 has 8 significant bits: at a learning rate of 1e-6, nearly every step is smaller than the gap to the next
+    number and would be rounded away. So gradients are accumulated and steps are taken in float32, and the weights are
+    the rounded masters. Masters are part of the state, because they cannot be recovered from rounded weights.
 
-    A step is taken whole or, whatever fails in it, not at all. Gradients are clipped, and AdamW's state is made, before
-    any weight changes. From then on masters can be left half changed, for nothing reads them again; the weights are
-    rounded to in place; and a fused kernel (`FUSED_ON`) cannot stop halfway. Only float32 weights elsewhere, which
-    AdamW changes in one operation after another, are copied for as long as a step takes.
+    A step succeeds entirely or, on any failure, leaves the weights unchanged. Gradients are clipped and AdamW's state
+    is allocated before any weight changes. Afterwards, masters may be left half updated, because nothing reads them
+    again; rounding to the weights works in place; and a fused kernel (`FUSED_ON`) cannot stop midway. Only float32
+    weights on other devices, which AdamW updates in several operations, are backed up during a step.
 
-    A gradient that is infinite or NaN is left out; the last of `max_nonfinite_steps` in a row ends the run, with a
-    message that says whose they are (`what`); so may ones that explode, see `training.engines.optimizer`.
+    An infinite or NaN gradient is skipped; after `max_nonfinite_steps` in a row the run ends, with an error that
+    names the model (`what`). Exploding gradients may also end the run, see `NormWatch`.
 
     Source: Micikevicius et al., "Mixed Precision Training" (2018), section 3.1, for the masters.
     """
@@ -80,12 +80,12 @@ class Optimizer:
         self._watch = NormWatch(what, max_exploding_steps)
 
     def zero_grad(self) -> None:
-        """Forgets all gradients."""
+        """Clears all gradients."""
         for weight in (*self._weights, *self._stepped):
             weight.grad = None
 
     def backward(self, loss: Tensor) -> None:
-        """Adds a loss's gradient to what the next step is taken by."""
+        """Accumulates the gradient of a loss for the next step."""
         loss.backward()
         for weight, master in self._with_masters():
             if weight.grad is not None:
@@ -93,27 +93,27 @@ class Optimizer:
                 weight.grad = None
 
     def gradients(self, loss: Tensor) -> list[Tensor | None]:
-        """Returns a loss's gradient, for `add`: of each weight, None of those that it does not depend on.
+        """Returns the gradients of a loss, for `add`; None for weights that it does not depend on.
 
-        Unlike `backward` it changes nothing, so that several threads may ask at a time.
+        Unlike `backward` it has no side effects, so that several threads may call it concurrently.
         """
         return list(torch.autograd.grad(loss, self._weights, allow_unused=True))
 
     def add(self, gradients: Iterable[Tensor | None]) -> None:
-        """Adds what `gradients` returned to what the next step is taken by."""
+        """Accumulates gradients from `gradients` for the next step."""
         for gradient, stepped in zip(gradients, self._stepped, strict=True):
             if gradient is not None:
                 _add(gradient, stepped)
 
     def step(self) -> tuple[float, bool]:
-        """Clips the gradient and takes a step, unless it is not finite; what fails leaves the weights as they were.
+        """Clips the gradient and takes a step if it is finite; a failure leaves the weights unchanged.
 
         Returns:
             (gradient norm before clipping, whether the step was taken).
 
         Raises:
-            NonFiniteGradientError: At the last of `max_nonfinite_steps` such gradients in a row.
-            ExplodingGradientError: At the last of `max_exploding_steps` that are far larger than before.
+            NonFiniteGradientError: After `max_nonfinite_steps` consecutive non-finite gradients.
+            ExplodingGradientError: After `max_exploding_steps` consecutive exploding gradients.
         """
         norm = self._clipped_norm()
         if not math.isfinite(norm):
@@ -132,7 +132,7 @@ class Optimizer:
         return norm, True
 
     def _clipped_norm(self) -> float:
-        """Returns the norm of the whole gradient, and clips it; where weights are sharded, all processes take part."""
+        """Clips the gradient and returns its norm before clipping; a collective operation if weights are sharded."""
         gradients = [weight.grad for weight in self._stepped if weight.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
         norm = norm.full_tensor() if isinstance(norm, DTensor) else norm
@@ -140,29 +140,29 @@ class Optimizer:
         return float(norm)
 
     def idle_tensors(self) -> list[Tensor]:
-        """Returns what only a step needs: masters, and AdamW's moments once there are any."""
+        """Returns tensors needed only during a step: masters, and AdamW's moments after the first step."""
         states = [value for state in self._adamw.state.values() for value in state.values()]
         moments = [value for value in states if isinstance(value, Tensor) and value.dim() > 0]
         return [*(master for _, master in self._with_masters()), *moments]
 
     def num_state_bytes(self) -> int:
-        """Returns the bytes that this process has of masters and of AdamW's two moments, made yet or not."""
+        """Returns this process's bytes of masters and of AdamW's two moments, allocated or not."""
         masters = [master for _, master in self._with_masters()]
         return local_bytes([*masters, *self._stepped, *self._stepped])
 
     @property
     def learning_rate(self) -> float:
-        """The rate of the last step, and of the next if none is set."""
+        """The current learning rate."""
         rate: float = self._adamw.param_groups[0]["lr"]
         return rate
 
     def set_learning_rate(self, learning_rate: float) -> None:
-        """Sets the rate of the steps to come."""
+        """Sets the learning rate of future steps."""
         for group in self._adamw.param_groups:
             group["lr"] = learning_rate
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns AdamW's state, the masters (None for weights that are their own) and the count of bad gradients."""
+        """Returns the state of AdamW, the masters (None for float32 weights), and the statistics of bad gradients."""
         return {
             "adamw": self._adamw.state_dict(),
             "masters": [None if master is None else master.detach() for master in self._masters],
@@ -171,17 +171,17 @@ class Optimizer:
         }
 
     def load_state_dict(self, state: dict[str, Any], weights: Mapping[str, Tensor]) -> None:
-        """Continues from what `state_dict` returned; the weights become what was stepped on there, rounded.
+        """Restores a state; weights are set to the saved float32 values, rounded to their type.
 
-        That is float32 wherever it is kept, so weights of another type go on from it, too: masters become weights that
-        need none here, and float32 weights become masters.
+        The data type of the weights may differ: masters can initialize float32 weights, and float32 weights can
+        initialize masters.
 
         Args:
-            state: Of an optimiser of the same weights, of whatever type.
-            weights: The model's state of the same time, by name.
+            state: State of an optimizer of the same weights, of any data type.
+            weights: State of the model at the same time, by name.
 
         Raises:
-            ValueError: If the state is of other weights.
+            ValueError: If the state belongs to other weights.
         """
         saved = [
             weights.get(name) if master is None else master
@@ -190,8 +190,8 @@ class Optimizer:
         stepped = [value for value in saved if value is not None]
         if len(state["masters"]) != len(self._names) or [x.shape for x in stepped] != [x.shape for x in self._stepped]:
             raise ValueError(
-                f"The checkpoint's {self._what} has other weights to train than this one. Resume with the settings the "
-                "run was started with."
+                f"The checkpoint's {self._what} has other trained weights than this one. Resume with the settings "
+                "with which the run was started."
             )
         for weight, value in zip(self._stepped, stepped, strict=True):
             weight.data.copy_(value)
@@ -205,16 +205,16 @@ class Optimizer:
         self._round()
 
     def _own(self, state: dict[str, Any], device: torch.device) -> None:
-        """Makes what was loaded of a weight this optimiser's own: a file may lie under it, which is to be let go."""
+        """Copies the loaded state of a weight, which may be memory-mapped from a file that must be closed."""
         for name, value in state.items():
-            # A fused step takes its number from beside the weight, wherever the master waits
+            # A fused step needs the step count on the weight's device, even while masters are offloaded
             state[name] = (value.to(device) if name == "step" and self._is_fused else value).clone()
 
     def like(self, name: str) -> Tensor | None:
-        """Returns the weight that a tensor of `state_dict` is of, by its place there; None for those of no shape.
+        """Returns the weight that corresponds to a tensor of `state_dict`; None for scalars.
 
         Args:
-            name: `masters/INDEX` or `adamw/state/INDEX/MOMENT`.
+            name: Path in the state: `masters/INDEX` or `adamw/state/INDEX/MOMENT`.
         """
         *_, index, what = ("", *name.split("/"))
         if index == "masters":
@@ -227,32 +227,31 @@ class Optimizer:
                 yield weight, master
 
     def _stepped_in_parts(self) -> list[Tensor]:
-        """Returns the weights that AdamW itself changes, in operations between which it can fail."""
+        """Returns the weights that AdamW updates directly, in several operations between which it can fail."""
         if self._is_fused:
             return []
         return [weight for weight, master in zip(self._weights, self._masters, strict=True) if master is None]
 
     @torch.no_grad()
     def _round(self) -> None:
-        """Makes the weights what their masters are, in their own type."""
+        """Sets the weights to their rounded masters."""
         for weight, master in self._with_masters():
             weight.copy_(master)
 
     def _leave_out(self, norm: float) -> None:
-        """Counts a gradient that is not stepped on, and ends the run at the last one allowed."""
+        """Counts a skipped gradient, and raises after `max_nonfinite_steps` in a row."""
         self.num_nonfinite_in_a_row += 1
         if self.num_nonfinite_in_a_row >= self._max_nonfinite_steps:
             raise NonFiniteGradientError(
                 f"Expected finite gradients; those of the {self._what} had norm {norm} in "
-                f"{self.num_nonfinite_in_a_row} steps in a row. None was taken: the weights are finite, "
-                "those of the last good step. "
-                "Lower the learning rate or lengthen its warm-up, look for rewards that are infinite or NaN in "
-                "metrics.jsonl, and use --dtype float32 if it was another."
+                f"{self.num_nonfinite_in_a_row} consecutive steps, which were skipped. The weights are finite, those "
+                "of the last good step. Lower the learning rate or lengthen its warmup, look for infinite or NaN "
+                "rewards in metrics.jsonl, or use --dtype float32."
             )
 
 
 def _exempt_names(model: nn.Module, adamw: AdamWConfig) -> set[str]:
-    """Returns the names of weights that do not decay."""
+    """Returns the names of weights without weight decay."""
     return {
         f"{path}.{name}" if path else name
         for path, module in model.named_modules()
@@ -262,36 +261,36 @@ def _exempt_names(model: nn.Module, adamw: AdamWConfig) -> set[str]:
 
 
 def _kinds(module: nn.Module, name: str) -> set[str]:
-    """Returns what `decay_exempt` calls a module's own weight, going by the names of its class and of the weight."""
+    """Returns the `decay_exempt` kinds of a module's weight, derived from the names of its class and of the weight."""
     class_name = type(module).__name__.lower()
     kinds = {"norms": "norm" in class_name, "embeddings": "embedding" in class_name, "biases": name.endswith("bias")}
     return {kind for kind, is_it in kinds.items() if is_it}
 
 
 def _add(gradient: Tensor, stepped: Tensor) -> None:
-    """Adds a gradient to that of what is stepped on, in its type.
+    """Accumulates a gradient in the data type of the master or weight.
 
-    The first one is copied: autograd hands out one tensor, or views of one, as gradients of several weights.
+    The first gradient is copied, because autograd may return the same tensor, or views of it, for several weights.
     """
     stepped.grad = gradient.to(stepped.dtype, copy=True) if stepped.grad is None else stepped.grad.add_(gradient)
 
 
 def _master(weight: Tensor) -> Tensor | None:
-    """Returns a float32 copy of a weight of fewer bits; None where the weight needs none."""
+    """Returns a float32 copy of a weight in lower precision; None for a float32 weight."""
     if torch.finfo(weight.dtype).bits >= torch.finfo(torch.float32).bits:
         return None
     return weight.detach().float().requires_grad_(True)
 
 
 class NormWatch:
-    """Compares each gradient's norm with the median of those before, exploded ones and zeros left out.
+    """Compares each gradient norm with the median of previous norms, except exploding ones and zeros.
 
-    A single step does no harm, for gradients are clipped; many in a row are noise at the full learning rate. The fifth
-    is told of. The last of `max_steps` ends the run.
+    A single exploding gradient is harmless because of clipping; many in a row are noise at the full learning rate.
+    The fifth in a row is reported; after `max_steps` in a row the run ends.
 
     Args:
-        what: Whose gradients they are.
-        max_steps: Steps in a row; None never ends a run.
+        what: Name of the model in messages.
+        max_steps: Number of consecutive steps after which the run ends; None for never.
     """
 
     def __init__(self, what: str, max_steps: int | None) -> None:
@@ -300,10 +299,10 @@ class NormWatch:
         self.num_in_a_row = 0
 
     def see(self, norm: float) -> None:
-        """Takes note of a gradient that is about to be stepped on.
+        """Records the norm of a gradient before its step.
 
         Raises:
-            ExplodingGradientError: At the last of `max_steps` in a row.
+            ExplodingGradientError: After `max_steps` consecutive exploding gradients.
         """
         median = statistics.median(self._norms) if len(self._norms) >= _MIN_NORMS else None
         if median is None or norm <= FACTOR * median:
@@ -312,20 +311,20 @@ class NormWatch:
                 self._norms.append(norm)
             return
         self.num_in_a_row += 1
-        told = (
-            f"Gradients of the {self._what} were more than {FACTOR:g} times as large as before (norm {norm:.3g}, "
+        message = (
+            f"Gradients of the {self._what} were more than {FACTOR:g} times larger than before (norm {norm:.3g}, "
             f"median {median:.3g}) in {self.num_in_a_row} steps in a row."
         )
         if self._max_steps is not None and self.num_in_a_row >= self._max_steps:
-            raise ExplodingGradientError(f"{told} {_REMEDY}")
+            raise ExplodingGradientError(f"{message} {_REMEDY}")
         if self.num_in_a_row == _TOLD_AT:
-            print(f"{told} {_REMEDY} --ppo.max-exploding-steps N ends a run for it.", file=sys.stderr)
+            print(f"{message} {_REMEDY} To end the run: --ppo.max-exploding-steps N.", file=sys.stderr)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what later steps are compared with."""
+        """Returns the recorded norms and the count of exploding gradients."""
         return {"norms": list(self._norms), "num_in_a_row": self.num_in_a_row}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from what `state_dict` returned."""
+        """Restores a state."""
         self._norms = deque(state["norms"], maxlen=_WINDOW)
         self.num_in_a_row = state["num_in_a_row"]

@@ -1,8 +1,8 @@
-"""The models of the update: log-probabilities of sampled tokens, values of prefixes, and weights that stay frozen.
+"""The models of the update: log-probabilities of sampled tokens, values of prefixes, and frozen weights.
 
-At a vocabulary of 152k the logits of one token take 0.6 MB, and autograd keeps several copies of them. So logits exist
-for one chunk of tokens only: what the backward pass needs of them it computes anew from the hidden states. Where they
-are few, as with a small vocabulary, one copy of them is kept.
+With a vocabulary of 152k, the logits of one token take 0.6 MB, and autograd keeps several copies. So logits exist for
+only one chunk of tokens at a time, and the backward pass recomputes them from the hidden states. If they are few, as
+with a small vocabulary, one copy is kept.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from training.config.update_config import MemoryConfig
 from vlm_envs.errors import ConfigError
 
 CHUNK_BYTES = 256 * 2**20
-"""Float32 logits that exist at a time, in one copy."""
+"""Maximum bytes of float32 logits at a time, in one copy."""
 
 KEPT_SHARE = 1 / 8
-"""Of a chunk: as many logits or fewer are kept for the backward pass, which takes less time than computing them."""
+"""Fraction of a chunk up to which logits are kept for the backward pass, which is faster than recomputing them."""
 
 EntropyMode = Literal["none", "value", "graph"]
-"""Whether entropies are wanted: not, as numbers (logged), or with their gradient (paid for)."""
+"""Computation of entropies: none, without gradients (for logging), or with gradients (for an entropy bonus)."""
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -56,7 +56,7 @@ def hidden_states(model: Any, batch: Batch, row_pass: RowPass | None = None) -> 
 
 
 class _Scores(torch.autograd.Function):
-    """Log-probabilities of chosen tokens, and entropies, with as few passes over the vocabulary as can be.
+    """Log-probabilities of chosen tokens, and entropies, with a minimal number of passes over the vocabulary.
 
     With p the distribution of logits x over a temperature T, and H its entropy,
     `d log p_c / d x_j = (1[j = c] - p_j) / T` and `d H / d x_j = -p_j (log p_j + H) / T`.
@@ -78,7 +78,7 @@ class _Scores(torch.autograd.Function):
         logprobs_nV.index_fill_(1, suppressed, 0.0)  # 0 * -inf would be NaN
         entropy_n = torch.zeros_like(logprobs_n)
         if entropy_mode != "none":
-            entropy_n = -(probabilities_nV * logprobs_nV).sum(-1)  # a product of matrices, autocast would round
+            entropy_n = -(probabilities_nV * logprobs_nV).sum(-1)  # not a matrix product, which autocast would round
         has_gradient = entropy_mode == "graph"
         ctx.save_for_backward(chosen_n, probabilities_nV, *([logprobs_nV, entropy_n] if has_gradient else []))
         ctx.temperature, ctx.dtype = temperature, logits_nV.dtype
@@ -88,7 +88,7 @@ class _Scores(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads_n: Tensor) -> tuple[Tensor, None, None, None, None]:
-        grad_n, entropy_grad_n = (each / ctx.temperature for each in grads_n)
+        grad_n, entropy_grad_n = (grad / ctx.temperature for grad in grads_n)
         chosen_n, probabilities_nV, *rest = ctx.saved_tensors
         grad_nV = probabilities_nV * -grad_n[:, None]
         if rest:
@@ -108,18 +108,18 @@ def chosen_logprobs(
     entropy_mode: EntropyMode,
     chunk_tokens: int,
 ) -> tuple[Tensor, Tensor]:
-    """Returns log-probabilities of N tokens and the entropies of what they were chosen from.
+    """Returns log-probabilities of N tokens and the entropies of their distributions.
 
-    Beside the hidden states autograd keeps a few numbers a token, or the distributions of few tokens.
+    In addition to hidden states, autograd keeps a few numbers per token, or the full distributions of few tokens.
 
     Args:
-        logits: From hidden states `(n, D)` to logits `(n, V)`.
+        logits: Maps hidden states `(n, D)` to logits `(n, V)`.
         hidden_ND: The hidden state before each token.
         chosen_N: int64, the tokens.
-        temperature: Divides the logits; 0 (greedy) is read as 1.
+        temperature: Divides the logits; 0 (greedy) counts as 1.
         suppressed_ids: Tokens that are never chosen.
         entropy_mode: `"none"` gives zeros, `"value"` has no gradient.
-        chunk_tokens: Tokens whose logits may exist at a time, see `tokens_per_chunk`.
+        chunk_tokens: Maximum number of tokens whose logits exist at a time, see `tokens_per_chunk`.
 
     Returns:
         (logprobs_N, entropy_N), float32 on the hidden states' device, in nats.
@@ -136,12 +136,12 @@ def chosen_logprobs(
     else:
         run = partial(checkpoint, scored, use_reentrant=False, preserve_rng_state=False)
     chunks = zip(hidden_ND.split(chunk_tokens), chosen_N.split(chunk_tokens), strict=True)
-    logprobs_N, entropy_N = (torch.cat(each) for each in zip(*(run(*chunk) for chunk in chunks), strict=True))
+    logprobs_N, entropy_N = (torch.cat(parts) for parts in zip(*(run(*chunk) for chunk in chunks), strict=True))
     return logprobs_N, entropy_N
 
 
 def tokens_per_chunk(vocab_size: int) -> int:
-    """Returns how many tokens' logits may exist at a time, one at least."""
+    """Returns the maximum number of tokens whose logits may exist at a time, at least 1."""
     return max(1, CHUNK_BYTES // (4 * vocab_size))
 
 
@@ -157,16 +157,16 @@ def token_logprobs(
     """Returns log-probabilities and entropies at every generated token, 0 elsewhere.
 
     The distribution is the sampler's: logits over temperature, suppressed tokens impossible. Top-p is not applied, so
-    with top-p below 1 the gap to `sampler_logprobs` is real and is what truncated importance sampling corrects.
-    Temperature 0 (greedy) is read as 1.
+    with top-p below 1 there is a real difference to `sampler_logprobs`, which truncated importance sampling corrects.
+    Temperature 0 (greedy) counts as 1.
 
     Args:
         model: A checkpoint's model with its head.
-        batch: Rows of `(B, T)` token ids and their pictures, on any device.
-        temperature: Of the sampler.
+        batch: Rows of `(B, T)` token ids and their images, on any device.
+        temperature: Temperature of the sampler.
         suppressed_ids: Tokens that the sampler never draws, as in `ChatEncoder.suppressed_ids`.
-        entropy_mode: Whether entropies are computed, and with gradients, see `EntropyMode`.
-        row_pass: How rows go through the model; None for one forward pass like any other.
+        entropy_mode: See `EntropyMode`.
+        row_pass: Settings of the forward pass; None for a plain one.
 
     Returns:
         (logprobs_BT, entropy_BT), float32 on the model's device, in nats, with gradients.
@@ -186,13 +186,13 @@ def token_logprobs(
 
 
 class PolicyModel(nn.Module):
-    """A policy as the update sees it: rows in, log-probabilities out.
+    """A policy for the update: maps rows to log-probabilities.
 
     Args:
         model: A checkpoint's model with its head, shared and not copied.
-        temperature: Of the sampler.
+        temperature: Temperature of the sampler.
         suppressed_ids: Tokens that the sampler never draws.
-        row_pass: How rows go through it.
+        row_pass: Settings of the forward pass.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class PolicyModel(nn.Module):
         self.row_pass = row_pass
 
     def forward(self, batch: Batch, entropy_mode: EntropyMode) -> tuple[Tensor, Tensor]:
-        """Returns what `token_logprobs` does."""
+        """Returns log-probabilities and entropies, see `token_logprobs`."""
         return token_logprobs(
             self.model,
             batch,
@@ -218,9 +218,9 @@ class Values(NamedTuple):
     """V of a batch's prefixes, float32, 0 where a row has no such prefix.
 
     Attributes:
-        before_BT: Of the prefix before each generated token.
-        turn_ends_BK: Of the prefix through each turn's last token, whose outcome is not seen yet.
-        final_B: Of the whole row, for rows that end with their final observation and the opening of a next answer.
+        before_BT: V of the prefix before each generated token.
+        turn_ends_BK: V of the prefix through each turn's last token, before its outcome is observed.
+        final_B: V of the whole row, for rows that end with a final observation and the start of the next response.
     """
 
     before_BT: Tensor
@@ -249,13 +249,14 @@ def token_values(critic: ValueModel, batch: Batch) -> Values:
 class ValueModel(nn.Module):
     """A critic: the policy's architecture with a scalar head in place of the vocabulary, or a head on the policy.
 
-    The head speaks in standard deviations from a mean, both taken once from the first returns it is shown
-    (`calibrate`), so that one learning rate suits rewards of any size.
+    The head predicts standardized values, with mean and standard deviation from the first returns (`calibrate`), so
+    that one learning rate suits rewards of any scale.
 
     Args:
-        policy: The model to start from; its weights are copied, but for frozen ones, which are shared.
-        row_pass: How rows go through it.
-        trunk: `"policy"` copies nothing and reads the policy's hidden states, whose weights are none of the critic's.
+        policy: The model to start from; its weights are copied, except frozen ones, which are shared.
+        row_pass: Settings of the forward pass.
+        trunk: `"policy"` copies nothing and reads the policy's hidden states; the policy's weights do not belong to
+            the critic.
     """
 
     mean: Tensor
@@ -272,34 +273,34 @@ class ValueModel(nn.Module):
             self.model = copied_but_frozen(policy.model)
             self.head: nn.Module = _zeros(nn.Linear(width, 1))
         else:
-            vars(self)["model"] = policy.model  # as no part of it: what it trains, saves and moves is its head alone
+            vars(self)["model"] = policy.model  # not a submodule: only the head is trained, saved, and moved
             self.head = nn.Sequential(nn.Linear(width, width), nn.GELU(), _zeros(nn.Linear(width, 1)))
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("std", torch.ones(()))
         self.register_buffer("is_calibrated", torch.zeros((), dtype=torch.bool))
         self.head.to(dtype=policy.dtype)
-        self.to(policy.device)  # scale and mean with it; they stay float32, for rewards are
+        self.to(policy.device)  # moves mean and std, too, which stay float32 like rewards
 
     def forward(self, batch: Batch) -> Values:
-        """Returns what `token_values` does."""
+        """Returns values, see `token_values`."""
         return token_values(self, batch)
 
     def hidden_states(self, batch: Batch) -> Tensor:
-        """Returns the last hidden states of a batch, float[B, T, D]; the policy's are without gradients."""
+        """Returns the last hidden states of a batch, float[B, T, D], without gradients if they are the policy's."""
         if self.trunk == "own":
             return hidden_states(self, batch, self.row_pass)
         with torch.no_grad():
             return hidden_states(self, batch, self.row_pass)
 
     def values(self, hidden_BTD: Tensor) -> Tensor:
-        """Returns the value at each hidden state, float32[B, T], in units of reward."""
+        """Returns the value at each hidden state, float32[B, T], in reward units."""
         scores_BT: Tensor = self.head(hidden_BTD).float()[..., 0]
         return scores_BT * self.std + self.mean
 
     def calibrate(self, returns_N: Tensor) -> None:
-        """Takes the scale of the values from these returns, once; later calls change nothing.
+        """Sets mean and scale of the values from these returns, once; later calls have no effect.
 
-        Returns that are not finite are left out; where no finite scale comes of the others, the next call takes it.
+        Non-finite returns are ignored; if the others give no finite scale, the next call sets it.
         """
         finite_N = returns_N[returns_N.isfinite()]
         if self.is_calibrated or len(finite_N) < 2:
@@ -312,17 +313,17 @@ class ValueModel(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return self.mean.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """Type of the weights."""
+        """Data type of the weights."""
         return next(self.head.parameters()).dtype
 
 
 def _zeros(layer: nn.Linear) -> nn.Linear:
-    """Returns a layer that says 0."""
+    """Returns a layer after setting its weights to 0."""
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
     return layer
@@ -335,12 +336,12 @@ def _scatter(values_N: Tensor, mask_BT: Tensor) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class RowPass:
-    """How whole rows go through a model.
+    """Settings of forward passes over complete rows.
 
     Attributes:
-        recomputes_layers: Whether layers keep only what goes into them, where there is a backward pass.
-        packs_rows: Whether rows go one behind the other, as a single one without padding.
-        shares_prefixes: Whether what several rows begin with goes through once, without padding.
+        recomputes_layers: Whether to keep only the inputs of layers for the backward pass (gradient checkpointing).
+        packs_rows: Whether to concatenate rows into one without padding.
+        shares_prefixes: Whether to compute common prefixes of rows only once, without padding.
     """
 
     recomputes_layers: bool = False
@@ -349,23 +350,23 @@ class RowPass:
 
 
 def row_pass_of(model: Any, memory: MemoryConfig) -> RowPass:
-    """Returns how rows go through a model.
+    """Returns the settings of a model's forward passes.
 
     Raises:
-        ConfigError: If rows are to be packed that would see each other, for the family makes its own masks; if its
-            attention is to be one that takes none; or if prefixes are to be shared and cannot.
+        ConfigError: If packing or flash attention is set for a family whose images need bidirectional attention
+            masks, or if prefix sharing is set but not supported.
     """
     can_pack, is_flash = not family_of(model).keeps_images_whole, "flash" in str(model.config._attn_implementation)
     if memory.packing == "on" and not can_pack:
         raise ConfigError(
-            f"--memory.packing on: rows of {model.config.model_type} cannot be told apart within one, for the tokens "
-            "of its pictures see each other in both directions. Use --memory.packing off."
+            f"--memory.packing on: rows of {model.config.model_type} cannot be packed, because its image tokens "
+            "attend to each other in both directions. Use --memory.packing off."
         )
     if is_flash and not can_pack:
         raise ConfigError(
-            f"--memory.attention {model.config._attn_implementation}: flash attention takes no masks, which "
-            f"{model.config.model_type} needs, for the tokens of its pictures see each other in both directions. Use "
-            "--memory.attention sdpa."
+            f"--memory.attention {model.config._attn_implementation}: flash attention takes no masks, but "
+            f"{model.config.model_type} needs them, because its image tokens attend to each other in both directions. "
+            "Use --memory.attention sdpa."
         )
     packs = (memory.packing == "on" and memory.prefix_sharing != "on") or (
         memory.packing == "auto" and is_flash and can_pack
@@ -374,8 +375,8 @@ def row_pass_of(model: Any, memory: MemoryConfig) -> RowPass:
     if memory.prefix_sharing == "on" and not can_share_prefixes(model):
         raise ConfigError(
             f"--memory.prefix-sharing on: {model.config.model_type} with the attention "
-            f"{model.config._attn_implementation} cannot share them: it takes --memory.attention sdpa, and tokens that "
-            "see all before them and none behind. Use --memory.prefix-sharing auto."
+            f"{model.config._attn_implementation} cannot share prefixes: this requires --memory.attention sdpa and "
+            "causal attention. Use --memory.prefix-sharing auto."
         )
     return RowPass(
         recomputes_layers=memory.gradient_checkpointing,
@@ -386,11 +387,11 @@ def row_pass_of(model: Any, memory: MemoryConfig) -> RowPass:
 
 @contextmanager
 def recomputed_layers(model: nn.Module) -> Iterator[None]:
-    """Makes the layers of a model keep only what goes into them, in forward passes within the block.
+    """Enables gradient checkpointing of a model's layers for forward passes within the block.
 
-    transformers' own switch asks a model to be in training mode, with whatever dropout its checkpoint has, and stays
-    on when the same model samples. Here only the layers themselves count as in training, and only within the block:
-    what the backward pass computes anew no longer asks.
+    transformers' own switch requires training mode, which also enables the checkpoint's dropout, and stays on while
+    the same model samples. Here only the layers are in training mode, and only within the block; recomputation in the
+    backward pass does not check the mode.
     """
     layers: list[Any] = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
     before = [(layer.training, layer.gradient_checkpointing) for layer in layers]
@@ -405,30 +406,30 @@ def recomputed_layers(model: nn.Module) -> Iterator[None]:
 
 
 def freeze_vision_tower(model: Any) -> None:
-    """Leaves out of training what pictures go through before the language model: tower and projector alike."""
+    """Freezes the vision tower and the projector."""
     for part in vision_parts(model):
         part.requires_grad_(False)
 
 
 def has_frozen_vision_tower(model: Any) -> bool:
-    """Returns whether what a model makes of a picture stays the same in training."""
+    """Returns whether vision tower and projector are frozen, so that image features do not change."""
     return not any(weight.requires_grad for part in vision_parts(model) for weight in part.parameters())
 
 
 def frozen_tower(model: Any) -> list[nn.Parameter]:
-    """Returns the weights of a vision tower that is not trained, which every copy of the model shares; else none."""
+    """Returns the weights of a frozen vision tower, which all copies of the model share; empty if it is trained."""
     if not has_frozen_vision_tower(model):
         return []
     return [weight for part in vision_parts(model) for weight in part.parameters()]
 
 
 def copied_but_frozen(module: Module) -> Module:
-    """Returns a copy of a module with weights of its own, but for frozen ones, which are shared."""
+    """Returns a copy of a module that shares frozen weights with the original."""
     return copy.deepcopy(module, {id(weight): weight for weight in module.parameters() if not weight.requires_grad})
 
 
 def share_frozen(module: Module, owner: nn.Module) -> Module:
-    """Returns a module after giving it another one's frozen weights in place of its own, which have the same values."""
+    """Replaces a module's frozen weights by the equal ones of another module; returns the module."""
     for name, weight in owner.named_parameters(remove_duplicate=False):
         if not weight.requires_grad:
             parent, _, leaf = name.rpartition(".")
@@ -437,7 +438,7 @@ def share_frozen(module: Module, owner: nn.Module) -> Module:
 
 
 def require_same_frozen(module: nn.Module, owner: nn.Module) -> None:
-    """Refuses a module that cannot be given another one's frozen weights, because its own are others.
+    """Checks that a module's frozen weights equal those of another, so that they can be shared.
 
     Raises:
         ConfigError: If one differs.
@@ -446,19 +447,17 @@ def require_same_frozen(module: nn.Module, owner: nn.Module) -> None:
         own = module.get_parameter(name)
         if not weight.requires_grad and not torch.equal(own.to(weight.device, weight.dtype), weight):
             raise ConfigError(
-                f"The reference's {name} is not the policy's, and --memory.freeze-vision-tower has both look through "
-                "one vision tower. Train without it, or hold the policy to the model that it starts from (no "
-                "--reference; of a stage, reference reset)."
+                f"The reference's {name} differs from the policy's, but with --memory.freeze-vision-tower both share "
+                "one vision tower. Train without it, or use the initial model as the reference (no --reference; in a "
+                "stage, reference reset)."
             )
 
 
 class SeenPictures:
-    """What a frozen vision tower makes of pictures, each shown to it once, whoever asks for it and how often.
-
-    They wait in the host's memory, in the tower's type.
+    """A cache of image features of a frozen vision tower, in host memory and in the tower's data type.
 
     Args:
-        model: A model of a known family.
+        model: A model of a supported family.
     """
 
     def __init__(self, model: Any) -> None:
@@ -467,7 +466,7 @@ class SeenPictures:
 
     @torch.no_grad()
     def features(self, images: Sequence[ProcessedImage]) -> tuple[ImageFeatures, ...]:
-        """Returns the features of each picture."""
+        """Returns the features of each image."""
         unseen = list({image.key: image for image in images if image.key not in self._features}.values())
         if unseen:
             seen, start = self._family.image_features(self._model, unseen).to("cpu"), 0
@@ -477,5 +476,5 @@ class SeenPictures:
         return tuple(self._features[image.key] for image in images)
 
     def forget(self) -> None:
-        """Lets go of all pictures."""
+        """Clears the cache."""
         self._features.clear()

@@ -21,12 +21,12 @@ from training.memory_plan.plan_rows import GIB
 CACHE_CHUNK = 128
 """Tokens by which caches grow, see `agents.hf.sampler`."""
 SAMPLER_COPIES = 6
-"""Float32 copies of a step's logits while a token is drawn: raw, some suppressed, log-probabilities, the race."""
+"""Float32 copies of a step's logits while a token is sampled: raw, suppressed, log-probabilities, exponential noise."""
 ADAMW_COPIES = 2
 """Float32 copies of one weight while AdamW steps it without a fused kernel."""
 
 AtHand = Literal["reference", "policy", "critic"]
-"""Whose part of what may be offloaded is on the device in a phase."""
+"""Model whose offloadable part is on the device in a phase."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class Spread:
 
     @property
     def has_acting_copy(self) -> bool:
-        """Whether a whole model in `--dtype` samples beside the trained one."""
+        """Whether sampling uses a separate full model in `--dtype`."""
         return self.engine == "fsdp2" or self.compute_bytes != self.weight_bytes
 
     def kept(self, model: ModelShape) -> float:
@@ -110,7 +110,7 @@ def held(
     return {
         "weights": spread.kept(policy),
         "sampler": spread.has_acting_copy * policy.num_parameters * spread.compute_bytes,
-        **{name: steps_policy * each for name, each in optimizer_states(policy, spread).items()},
+        **{name: steps_policy * num_bytes for name, num_bytes in optimizer_states(policy, spread).items()},
         "reference": has_reference * policy.num_trained * spread.weight_bytes / spread.num_shards,
         "critic": 0.0 if critic is None else model_and_states(critic, spread, has_states=steps_critic),
         "buckets": float(spread.has_buckets * FLOAT32 * num_trained),
@@ -163,11 +163,11 @@ def in_hosts_memory(
 
 
 def gradients_beside(passed: PassBytes, model: ModelShape, spread: Spread, *, num_micro_batches: int) -> float:
-    """Returns what gradients add to the most bytes of a training pass.
+    """Returns the bytes that gradients add to the peak of a training pass.
 
     Gradients appear while activations are freed, but from the second micro-batch of a step on, those of the first are
-    there throughout. bfloat16 gradients are accumulated in float32 after each backward pass. DDP has a step's last
-    gradients in its buckets, into which each goes when it is complete.
+    there throughout. bfloat16 gradients are accumulated in float32 after each backward pass. DDP keeps a step's last
+    gradients in its buckets, into which each gradient is copied when complete.
     """
     is_first = num_micro_batches == 1
     if spread.has_buckets and is_first:
@@ -191,7 +191,8 @@ def gathered(model: ModelShape, spread: Spread, *, is_trained: bool, recomputes_
     FSDP2 gathers everything outside the decoder layers, and the current and the next layer, in the type of passes. In
     training it also holds whole gradients of the former and of one layer, and the larger of the two in float32 while
     it is summed. Under DDP, if passes are in another type than weights, autocast keeps the trained ones in it for the
-    whole pass; a backward pass needs frozen ones beside adapters too unless layers are recomputed, but no frozen tower.
+    whole pass; with adapters, a backward pass also needs frozen ones unless layers are recomputed, but no frozen
+    tower.
     """
     if spread.engine == "local" or spread.num_processes == 1:
         return 0.0
@@ -207,13 +208,13 @@ def gathered(model: ModelShape, spread: Spread, *, is_trained: bool, recomputes_
 
 
 def kv_cache(policy: ModelShape, spread: Spread, *, num_rows: int, num_tokens: int, num_layers: int) -> float:
-    """Returns the bytes of keys and values of episodes sampled side by side; one layer is there twice as it grows."""
+    """Returns the bytes of keys and values of concurrent episodes; one layer exists twice while it grows."""
     room = -(-num_tokens // CACHE_CHUNK) * CACHE_CHUNK
     return num_rows * room * policy.cached_per_token * spread.compute_bytes * (1 + 1 / num_layers)
 
 
 Phases = dict[str, dict[str, float]]
-"""Bytes of a GPU by phase of an iteration and by part, each phase at its most."""
+"""Bytes per GPU by phase of an iteration and by part, at the peak of each phase."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,11 +222,11 @@ class Plan:
     """The memory that a run needs.
 
     Attributes:
-        phases: In the order in which they come.
+        phases: Bytes by phase, in order.
         capacity: Bytes of a GPU.
         micro_batch_rows: Rows of a micro-batch as the run is configured.
         largest_micro_batch_rows: The most that fit; 0 if not even one does.
-        host: What each process keeps in host memory.
+        host: Host memory of each process.
         num_processes: Processes on one machine.
         host_capacity: Bytes of its memory; None if unknown (assumed sufficient).
     """
@@ -240,22 +241,22 @@ class Plan:
 
     @property
     def peak(self) -> float:
-        """Most bytes of a GPU at a time."""
+        """Peak bytes per GPU."""
         return most_of(self.phases)
 
     @property
     def host_peak(self) -> float:
-        """Most bytes of host memory at a time, of all processes on the machine."""
+        """Peak bytes of host memory, over all processes on the machine."""
         return self.num_processes * self.host.total
 
     @property
     def fits(self) -> bool:
-        """Whether GPU and host have enough."""
+        """Whether GPU and host memory suffice."""
         return self.peak <= self.capacity and not self.is_short_of_host_memory
 
     @property
     def is_short_of_host_memory(self) -> bool:
-        """Whether the host has too little."""
+        """Whether host memory does not suffice."""
         return self.host_capacity is not None and self.host_peak > self.host_capacity
 
 
@@ -265,7 +266,7 @@ def most_of(phases: Phases) -> float:
 
 
 def episodes_side_by_side(config: RunConfig, plan: PlanConfig) -> tuple[int, int]:
-    """Returns how many episodes one process plays at a time in training, and in an evaluation.
+    """Returns the numbers of concurrent episodes per process, in training and in an evaluation.
 
     Worlds are evaluated one after another, on levels that processes share; groups are never split.
     """
@@ -278,7 +279,7 @@ def spread_of(config: RunConfig, plan: PlanConfig, *, is_fused: bool = True) -> 
     """Returns how a run's models are distributed over its GPUs.
 
     Raises:
-        ConfigError: If the run's engine does not go with that many GPUs, or with what it trains.
+        ConfigError: If the run's engine does not support the number of GPUs or the trained models.
     """
     environment = {"WORLD_SIZE": str(plan.num_gpus)}  # as accelerate would start it, whatever started this process
     require_engine(
@@ -303,16 +304,18 @@ class Planner:
     """Plans the memory of a run.
 
     Args:
-        config: The run, with the update as its algorithm decides it.
-        plan: Its GPUs.
-        models: Its models.
+        config: The run, with update settings resolved by its algorithm.
+        plan: The GPUs.
+        models: The models.
         is_fused: Whether one kernel takes a whole AdamW step, as on GPUs.
     """
 
     def __init__(self, config: RunConfig, plan: PlanConfig, models: ModelBytes, *, is_fused: bool = True) -> None:
         self.config, self.plan, self.models = config, plan, models
         self._spread = spread_of(config, plan, is_fused=is_fused)
-        self._has_reference = config.has_reference and config.lora.rank is None  # adapters are turned off for it
+        self._has_reference = (
+            config.has_reference and config.lora.rank is None
+        )  # the reference is the model with adapters disabled
         self._fixed = {"vLLM": plan.vllm_memory * plan.gpu_memory * GIB, "reserved": plan.reserved * GIB}
 
     def planned(self) -> Plan:
@@ -344,7 +347,7 @@ class Planner:
         return -(-self.config.num_groups * self.config.group_size // (num_minibatches * self.plan.num_gpus))
 
     def update_phases(self, num_rows: int) -> Phases:
-        """Returns the phases of an update with micro-batches of at most so many of the longest rows."""
+        """Returns the phases of an update with at most `num_rows` of the longest rows per micro-batch."""
         config, models, spread, num_turns = self.config, self.models, self._spread, self.models.row.num_turns
         # The passes before an update are over the whole batch, not over an optimizer step's rows
         evaluated = models.policy_evaluation(min(num_rows, self._rows_per_step(1)) * num_turns)

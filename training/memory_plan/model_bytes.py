@@ -127,11 +127,11 @@ class LayerBytes:
     """Bytes per token in a stack of equal layers.
 
     Attributes:
-        num_layers: Layers.
-        width: A hidden state.
-        kept: What one layer keeps for its backward pass.
-        forward: What a forward pass needs for the layer that is being computed.
-        backward: The same of a backward pass, besides what is kept.
+        num_layers: Number of layers.
+        width: Bytes of a hidden state.
+        kept: Bytes that one layer keeps for its backward pass.
+        forward: Bytes that a forward pass needs for the current layer.
+        backward: Bytes that a backward pass needs for the current layer, in addition to `kept`.
     """
 
     num_layers: int
@@ -141,21 +141,23 @@ class LayerBytes:
     backward: int
 
     def all_kept(self, *, recomputes: bool) -> int:
-        """Returns what all layers keep; with gradient checkpointing only their inputs."""
+        """Returns the bytes that all layers keep; with gradient checkpointing, only their inputs."""
         return self.num_layers * (self.width if recomputes else self.kept)
 
 
 def layer_bytes(layers: list[Any], num_bytes: int, *, rank: int | None = None) -> LayerBytes:
-    """Returns what layers hold, from the sizes of the linear layers and norms in the first of them.
+    """Returns the bytes of layers, derived from the linear layers and norms of the first one.
 
     Args:
         layers: Decoder layers or blocks of a vision tower, without adapters.
         num_bytes: Bytes of an activation.
-        rank: Of the adapters that are trained in place of the layers; None without.
+        rank: Rank of adapters that are trained instead of the layers; None without adapters.
     """
     layer, widths, forward, backward = layers[0], [], 0, 0
-    kept = sum(scale.numel() for scale in layer.parameters(recurse=False))  # of what InternVL's tower scales
-    norm_bytes = num_bytes  # LayerNorm keeps its input, an RMS norm a float32 copy, and what it multiplies by weights
+    kept = sum(
+        scale.numel() for scale in layer.parameters(recurse=False)
+    )  # inputs of scaling parameters, as in InternVL's tower
+    norm_bytes = num_bytes  # LayerNorm keeps its input; an RMS norm a float32 copy and the normalized input
     norm_sizes = 0
     for part in layer.modules():
         linear = [child for child in part.children() if isinstance(child, nn.Linear)]
@@ -168,7 +170,7 @@ def layer_bytes(layers: list[Any], num_bytes: int, *, rank: int | None = None) -
         if not linear:
             continue
         *inner, last = linear
-        given, results = inner[0].in_features, sum(each.out_features for each in inner)
+        given, results = inner[0].in_features, sum(child.out_features for child in inner)
         widths.append(given)
         is_fused = len(inner) == 1 and results == 3 * last.in_features
         rotated = is_fused * 2 * last.in_features  # queries and keys, apart from the result of all three
@@ -186,12 +188,12 @@ def layer_bytes(layers: list[Any], num_bytes: int, *, rank: int | None = None) -
 
 
 class PassBytes(NamedTuple):
-    """Bytes that a pass over a micro-batch holds besides weights and their gradients.
+    """Bytes of a pass over a micro-batch, without weights and their gradients.
 
     Attributes:
-        kept: What text and vision layers keep for the backward pass.
-        working: What the layer holds that is being computed.
-        logits: What a chunk of logits holds, which is freed before layers go backward.
+        kept: Bytes that text and vision layers keep for the backward pass.
+        working: Bytes of the current layer.
+        logits: Bytes of a chunk of logits, which is freed before the layers' backward pass.
     """
 
     kept: float = 0.0
@@ -200,12 +202,12 @@ class PassBytes(NamedTuple):
 
     @property
     def most(self) -> float:
-        """Most bytes at a time."""
+        """Peak bytes."""
         return self.kept + max(self.working, self.logits)
 
     @property
     def parts(self) -> dict[str, float]:
-        """The same, by part of a phase."""
+        """Peak bytes by part of a phase."""
         activations = self.kept + self.working
         return {"activations": activations, "logits": self.most - activations}
 
@@ -213,11 +215,11 @@ class PassBytes(NamedTuple):
 class ModelBytes:
     """Sizes of a run's policy and critic, and bytes of their passes over any number of turns.
 
-    Sharing makes a pass smaller than its estimate: no two rows begin alike here, and no image is seen twice.
+    The estimate ignores sharing: it assumes that no two rows have a common prefix, and that no image repeats.
 
     Args:
-        model: The checkpoint's model without memory, in the type of activations; it gets the run's adapters and frozen
-            weights.
+        model: The checkpoint's model without memory, in the data type of activations; the run's adapters are added,
+            and its frozen weights frozen, in place.
         config: The run.
         row: Its longest row.
     """
@@ -226,7 +228,9 @@ class ModelBytes:
         self.config, self.row = config, row
         num_bytes = FLOAT32 if model.dtype == torch.float32 else 2
         self.num_bytes, self.num_layers = num_bytes, model.config.get_text_config().num_hidden_layers
-        stacks = [each for part in vision_parts(model) for each in part.modules() if isinstance(each, nn.ModuleList)]
+        stacks = [
+            module for part in vision_parts(model) for module in part.modules() if isinstance(module, nn.ModuleList)
+        ]
         blocks: nn.ModuleList = max(stacks, key=lambda stack: len(stack))
         self._patches_per_turn = row.later.num_image_tokens * patches_per_token(model.config)
         self.text = layer_bytes(decoder_layers(model), num_bytes, rank=config.lora.rank)
@@ -240,16 +244,16 @@ class ModelBytes:
         self.critic = None if critic is None else shape_of(ValueModel(model, trunk=critic.trunk), model)
 
     def policy_training(self, num_turns: float) -> PassBytes:
-        """Returns what the policy's forward and backward pass holds."""
+        """Returns the bytes of the policy's forward and backward pass."""
         logits = self._logits(num_turns, num_copies=4 if self.config.ppo.entropy_coef > 0 else 3)
         return self._trained(num_turns)._replace(logits=logits)
 
     def policy_evaluation(self, num_turns: float) -> PassBytes:
-        """Returns what the policy's forward pass alone holds."""
+        """Returns the bytes of the policy's forward pass."""
         return self.prefill(num_turns)._replace(logits=self._logits(num_turns, num_copies=2))
 
     def critic_training(self, num_turns: float) -> PassBytes:
-        """Returns what the critic's forward and backward pass holds."""
+        """Returns the bytes of the critic's forward and backward pass."""
         critic = self.config.algorithm.critic_config
         if critic is not None and critic.trunk == "policy":  # a head on hidden states
             hidden = num_turns * self.row.tokens_per_turn * self.text.width
@@ -257,14 +261,14 @@ class ModelBytes:
         return self._trained(num_turns)
 
     def prefill(self, num_turns: float) -> PassBytes:
-        """Returns what a forward pass without the head holds."""
+        """Returns the bytes of a forward pass without the head."""
         text = self.row.tokens_per_turn * self.text.forward
         return PassBytes(working=num_turns * max(text, self._patches_per_turn * self.vision.forward))
 
     def _trained(self, num_turns: float) -> PassBytes:
         recomputes = self.config.memory.gradient_checkpointing
         num_tokens, num_patches = num_turns * self.row.tokens_per_turn, num_turns * self._patches_per_turn
-        # Besides layers there are the last norm, and the tower's projector
+        # in addition to layers: the last norm and the tower's projector
         text = self.text.all_kept(recomputes=recomputes) + 3 * self.text.width
         vision = self.vision.all_kept(recomputes=recomputes) + 5 * self.vision.width
         kept = num_tokens * text + (0 if self.policy.num_frozen_vision else num_patches * vision)
@@ -278,7 +282,7 @@ class ModelBytes:
 
 
 def patches_per_token(model_config: Any) -> float:
-    """Returns how many patches of the vision tower make one token of the language model."""
+    """Returns the number of vision tower patches per token of the language model."""
     vision = model_config.vision_config
     if merge := getattr(vision, "spatial_merge_size", None):
         return float(merge**2)

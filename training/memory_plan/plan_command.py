@@ -1,4 +1,4 @@
-"""`python -m training plan RECIPE --model DIR --num-gpus 8 --gpu-memory 80`: from the command line to a verdict."""
+"""The command `python -m training plan RECIPE --model DIR --num-gpus 8 --gpu-memory 80`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vlm_envs.errors import ConfigError
 from vlm_envs.validation import fields_named
 
 PROG = "python -m training plan"
-_OWN = tuple(f"--{each.name.replace('_', '-')}" for each in fields(PlanConfig))
+_OWN = tuple(f"--{field.name.replace('_', '-')}" for field in fields(PlanConfig))
 _FLAGS = ("--json", "--no-json")
 
 
@@ -30,7 +30,7 @@ def run_plan(words: Sequence[str]) -> None:
 
     Raises:
         DoesNotFitError: If it needs more memory than there is; the message lists options that help.
-        ConfigError: If an option is wrong, or the length of rows is not known.
+        ConfigError: If an option is invalid, or the length of rows is unknown.
     """
     if asks_for_help(words):
         usage = f"usage: {PROG} RECIPE --model DIR [--options of the plan] [--options of the recipe]"
@@ -39,13 +39,15 @@ def run_plan(words: Sequence[str]) -> None:
     config, plan = _parsed(words)
     if config.model is None:
         raise ConfigError(
-            f"{PROG} plans for a checkpoint, and {config.name} starts from none. Name a directory with a config.json: "
+            f"{PROG} requires a checkpoint, but {config.name} starts from none. Name a directory with a config.json: "
             "--model DIR."
         )
     directory = require_checkpoint(model_directory(config.model))
     if not plan.json:
         print("Counting parameters and the tokens of episodes ...", file=sys.stderr)
-    from training.memory_plan.plan_report import show_plan  # only now: mistakes need not wait for torch
+    from training.memory_plan.plan_report import (
+        show_plan,
+    )  # imported late, so that usage errors appear without waiting for torch
 
     fault = show_plan(config, plan, directory)
     if fault is not None:
@@ -60,7 +62,7 @@ def _parsed(words: Sequence[str]) -> tuple[RunConfig, PlanConfig]:
 
 
 def _configured(words: list[str], *, to_stderr: bool) -> RunConfig:
-    """Returns the run's configuration; what is told meanwhile may not stand in the way of JSON."""
+    """Returns the run's configuration; with `to_stderr`, messages do not mix with JSON on stdout."""
     recipe, options = named_recipe(words, PROG)
     with contextlib.redirect_stdout(sys.stderr) if to_stderr else contextlib.nullcontext():
         return configured(recipe, options)

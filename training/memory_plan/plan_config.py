@@ -12,18 +12,18 @@ class PlanConfig:
     """Plan the memory of a run on its GPUs from a checkpoint's configuration and tokenizer, without its weights.
 
     Prints the bytes per GPU of each part of a run in each of its phases, and the largest micro-batch that fits. It
-    takes the recipe and its options as a run does. The run's own `--engine` says how models are spread over several
-    GPUs: `ddp`, as `auto` is taken here, has a whole one on each, `fsdp2` shards it.
+    takes a recipe and its options. The run's `--engine` determines how models are distributed over several GPUs:
+    `ddp`, the meaning of `auto` here, keeps a full model on each; `fsdp2` shards it.
 
     Attributes:
-        num_gpus: GPUs, one process each.
+        num_gpus: Number of GPUs, one process each.
         gpu_memory: Memory of one GPU, in GiB.
-        context_tokens: Tokens of the longest row, for worlds that cannot be played here; None plays them.
-        image_tokens: How many of those are of images.
-        vllm_memory: Share of each GPU that a vLLM server beside the trainer takes for itself; 0 without one.
-        reserved: GiB of each GPU that are no tensors: CUDA's context, kernels, and gaps between tensors.
-        host_memory: Memory of the machine that has all of these GPUs, in GiB; None does not check it.
-        json: Whether JSON is printed in place of a table.
+        context_tokens: Tokens of the longest row, for worlds that cannot be played here; None to measure by playing.
+        image_tokens: Image tokens among `context_tokens`.
+        vllm_memory: Fraction of each GPU used by a vLLM server on the same GPUs; 0 without one.
+        reserved: GiB per GPU not used for tensors: CUDA's context, kernels, and gaps between tensors.
+        host_memory: Memory of the machine with all of these GPUs, in GiB; None for no check.
+        json: Whether to print JSON instead of a table.
     """
 
     num_gpus: int = 1

@@ -17,36 +17,36 @@ from vlm_envs.terminal_tables import table
 
 PARTS = {
     "weights": "parameters x bytes of --dtype; x 4 with several GPUs, shared by fsdp2",
-    "sampler": "a whole copy in --dtype to sample with (fsdp2; ddp in bfloat16); with --staleness 1 what is trained",
-    "masters": "4 bytes a trained parameter, for one GPU in bfloat16",
-    "Adam": "8 bytes a trained parameter",
-    "gradients": "4 bytes a trained parameter, and those of one backward pass",
+    "sampler": "a full copy in --dtype to sample with (fsdp2; ddp in bfloat16); with --staleness 1 the trained weights",
+    "masters": "4 bytes per trained parameter, for one GPU in bfloat16",
+    "Adam": "8 bytes per trained parameter",
+    "gradients": "4 bytes per trained parameter, and those of one backward pass",
     "reference": "a copy of the weights (--ppo.kl-coef)",
     "critic": "a copy of the weights, masters and Adam (--algorithm)",
     "activations": "tokens of a micro-batch x layers",
     "logits": "a chunk of tokens x vocabulary; when sampling, episodes",
     "KV cache": "episodes x tokens x layers x heads for keys and values",
-    "buckets": "ddp: 4 bytes a trained parameter, of policy and critic",
-    "gathered": "fsdp2: layers, and what is in none; ddp: weights in --dtype",
+    "buckets": "ddp: 4 bytes per trained parameter of policy and critic",
+    "gathered": "fsdp2: layers and weights outside of them; ddp: weights in --dtype",
     "vLLM": "--vllm-memory x --gpu-memory",
     "reserved": "--reserved: CUDA's context, kernels, gaps",
 }
-"""Parts of a phase, and what decides how large they are."""
+"""Parts of a phase, and the factors that determine their size."""
 SAVING = (
     "--ppo.micro-batch-size 1, --memory.gradient-checkpointing, --memory.offload-optimizer, --checkpoint-every 1 "
     "(of the host), --ppo.kl-coef 0, --lora.rank 32, more GPUs with --engine fsdp2, "
     "shorter rows (--sampling.max-new-tokens)"
 )
-"""Options that save memory, first those that cost least."""
+"""Options that save memory, the cheapest first."""
 
 
 def show_plan(config: RunConfig, plan: PlanConfig, directory: Path) -> str | None:
     """Prints a run's plan.
 
     Returns:
-        None if the run fits; else why not, and options that save memory.
+        None if the run fits; otherwise the reason, and options that save memory.
     """
-    spread = spread_of(config, plan)  # refuses a run that cannot be started before anything is counted
+    spread = spread_of(config, plan)  # raises for a run that cannot start, before anything is counted
     dtype = torch.float32 if spread.activation_bytes == FLOAT32 else torch.bfloat16
     model = model_without_memory(directory, dtype)
     row = longest_row(config, plan, model.config, directory)
@@ -65,9 +65,9 @@ def show_plan(config: RunConfig, plan: PlanConfig, directory: Path) -> str | Non
 
 
 def verdict(plan: PlanConfig, found: Plan) -> str:
-    """Returns whether a plan fits, in a sentence."""
+    """Returns a sentence that states whether a plan fits."""
     phase = max(found.phases, key=lambda name: sum(found.phases[name].values()))
-    needs = f"{_gib(found.peak)} of {plan.gpu_memory:g} GiB a GPU, most of it at once in {phase!r}"
+    needs = f"{_gib(found.peak)} of {plan.gpu_memory:g} GiB per GPU, with the peak in {phase!r}"
     if found.host_capacity is not None:
         needs += f", and {_gib(found.host_peak)} of {found.host_capacity / GIB:g} GiB of the host's memory"
     return f"Fits: needs {needs}." if found.fits else f"Does not fit: needs {needs}."
@@ -112,7 +112,7 @@ def _table(found: Plan) -> list[str]:
 
 
 def data_of(config: RunConfig, plan: PlanConfig, found: Plan, row: RowShape, shape: ModelShape) -> dict[str, Any]:
-    """Returns a plan as plain data; bytes are per GPU, of `host` per process except for the whole machine's."""
+    """Returns a plan as plain data; bytes are per GPU, and in `host` per process, except those of the machine."""
     names = ("num_turns", "num_tokens", "num_images", "num_response_tokens")
     return {
         "run": config.name,

@@ -19,13 +19,13 @@ from vlm_envs.trajectory import Observation
 from vlm_envs.validation import require
 
 NUM_EPISODES = 4
-"""Measured episodes of each world."""
+"""Number of measured episodes per world."""
 
 GIB = 2**30
 
 
 class Segment(NamedTuple):
-    """What an observation adds to a row: its tokens, those of its images, and the number of images."""
+    """Size of an observation in a row: its tokens, its image tokens, and its number of images."""
 
     num_tokens: int
     num_image_tokens: int = 0
@@ -37,12 +37,12 @@ class RowShape:
     """The longest row of a run.
 
     Attributes:
-        num_turns: Turns.
-        num_tokens: All tokens.
-        num_response_tokens: Most tokens of one response.
-        first: What the first turn is shown.
-        later: What each later turn is shown.
-        told: How this is known, in words.
+        num_turns: Number of turns.
+        num_tokens: Total number of tokens.
+        num_response_tokens: Maximum tokens per response.
+        first: Observation of the first turn.
+        later: Observation of each later turn.
+        told: Description of the source of these numbers.
     """
 
     num_turns: int
@@ -68,13 +68,13 @@ class RowShape:
         return self.first.num_image_tokens + (self.num_turns - 1) * self.later.num_image_tokens
 
     def within(self, limit: int, *, ends_seen: bool) -> RowShape:
-        """Returns the row cut at the longest conversation, with the final observation where that is encoded."""
+        """Returns the row cut to the maximum conversation length, plus the final observation if it is encoded."""
         most = limit + ends_seen * self.later.num_tokens
         if self.num_tokens <= most:
             return self
         per_turn = self.later.num_tokens + self.num_response_tokens
         num_turns = 1 + max(0, limit - self.first.num_tokens - self.num_response_tokens) // per_turn
-        told = f"{self.told}; cut at {limit:,}, the most that a conversation may have"
+        told = f"{self.told}; cut at {limit:,}, the maximum conversation length"
         return replace(self, num_turns=min(self.num_turns, num_turns), num_tokens=most, told=told)
 
 
@@ -83,7 +83,7 @@ def longest_row(config: RunConfig, plan: PlanConfig, model_config: Any, director
 
     Args:
         config: The run.
-        plan: May give the length of rows.
+        plan: The plan, which may set the length of rows.
         model_config: The checkpoint's configuration.
         directory: The checkpoint, with tokenizer and image processor unless the length is given.
 
@@ -95,14 +95,14 @@ def longest_row(config: RunConfig, plan: PlanConfig, model_config: Any, director
         num_positions = int(model_config.get_text_config().max_position_embeddings)
         require(
             plan.context_tokens <= num_positions,
-            f"--context-tokens must be at most {num_positions}, the positions that the model was made for; got "
+            f"--context-tokens must be at most {num_positions}, the number of the model's positions; got "
             f"{plan.context_tokens}.",
         )
         return _given(config, plan.context_tokens, plan.image_tokens).within(limit, ends_seen=False)
     require(
         (directory / "tokenizer_config.json").is_file(),
-        f"{directory} has no tokenizer, so the length of rows is not known. Put its tokenizer and image processor "
-        "beside config.json, or give it: --context-tokens N (and --image-tokens N, how many of them are of images).",
+        f"{directory} has no tokenizer, so the length of rows is unknown. Copy its tokenizer and image processor next "
+        "to config.json, or set the length: --context-tokens N (and --image-tokens N, the image tokens among them).",
     )
     encoder = load_encoder(directory)
     encoder.limit_pixels(config.sampling.max_image_pixels)
@@ -118,13 +118,13 @@ def longest_row(config: RunConfig, plan: PlanConfig, model_config: Any, director
 
 
 def _longest_of(spec: WorldSpec, config: RunConfig, encode: Callable[[Observation, bool], Segment]) -> RowShape:
-    """Returns the longest row of one world, from what a random agent is shown in it."""
+    """Returns the longest row of one world, from the observations of a random agent."""
     try:
         first, later, num_turns = _shown(spec, encode)
     except (EngineUnavailableError, WorkerError, ImportError) as error:
         raise ConfigError(
-            f"{spec.env_id} cannot be played here, so the length of its rows is not known ({error}). Give it: "
-            "--context-tokens N (and --image-tokens N, how many of them are of images)."
+            f"{spec.env_id} cannot be played here, so the length of its rows is unknown ({error}). Set the length: "
+            "--context-tokens N (and --image-tokens N, the image tokens among them)."
         ) from error
     num_response = config.sampling.max_new_tokens
     num_later = num_turns - 1 + config.algorithm.needs_final_observations
@@ -139,7 +139,7 @@ def _longest_of(spec: WorldSpec, config: RunConfig, encode: Callable[[Observatio
 
 
 def _shown(spec: WorldSpec, encode: Callable[[Observation, bool], Segment]) -> tuple[Segment, Segment, int]:
-    """Returns the longest first and the longest later observation of some episodes, and the number of turns."""
+    """Returns the longest first and later observations of some episodes, and the maximum number of turns."""
     firsts, laters = [], []
     agent = RandomAgent()
     with spec.made(split="train") as world:
@@ -155,7 +155,7 @@ def _shown(spec: WorldSpec, encode: Callable[[Observation, bool], Segment]) -> t
 
 
 def _given(config: RunConfig, num_tokens: int, num_image: int | None) -> RowShape:
-    """Returns a row of a given length, as one turn; half of it is an image unless that is given too."""
+    """Returns a row of a given length with one turn, half of it image tokens unless their number is given."""
     num_response = min(config.sampling.max_new_tokens, num_tokens)
     num_image_tokens = num_tokens // 2 if num_image is None else min(num_image, num_tokens)
     segment = Segment(max(0, num_tokens - num_response), num_image_tokens, int(num_image_tokens > 0))

@@ -1,10 +1,10 @@
-"""The worlds of a mixture, in as many copies as each iteration plays of them.
+"""The worlds of a mixture, with the number of copies that each iteration needs.
 
 Weights may adapt to success (`AdaptiveShares`):
 
-    weights x factors of success ──> what each is due, added up over iterations ──> whole groups, the most overdue first
+    weights x success factors ──> due groups, accumulated over iterations ──> whole groups, most overdue first
 
-Partners of iVGR are one unit: they have one success, and each start state is played by both.
+Partner worlds of iVGR form one unit: they share a success rate and play the same start states.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from vlm_envs.errors import ConfigError, WorkerError
 from vlm_envs.vector.vector_world import VectorWorld
 
 _MAX_SIZES = 2
-"""Vectors kept of a world whose shares change without end."""
+"""Number of vectors kept per world with adaptive shares."""
 
 
 class MixEntry(NamedTuple):
-    """A world of a mix in an iteration.
+    """A world of a mixture in one iteration.
 
     Attributes:
-        number: Of the world, in the mix.
-        spec: What it is.
-        name: What the mix calls it.
-        num_groups: How many groups are played of it.
-        own: Which of them this process plays.
+        number: Index of the world in the mixture.
+        spec: The world.
+        name: Name of the world in the mixture.
+        num_groups: Number of groups of the world.
+        own: Indices of the groups that this process plays.
     """
 
     number: int
@@ -42,11 +42,11 @@ class MixEntry(NamedTuple):
 
 
 class MixUnit(NamedTuple):
-    """Worlds of a mix that play each start state together: partners of iVGR, or a world alone.
+    """Worlds of a mixture that play the same start states: iVGR partners, or a single world.
 
     Attributes:
-        names: What the mix calls them.
-        num_groups: How many groups an iteration plays of each.
+        names: Names of the worlds in the mixture.
+        num_groups: Number of groups per world in an iteration.
     """
 
     names: tuple[str, ...]
@@ -54,20 +54,19 @@ class MixUnit(NamedTuple):
 
 
 class MixedWorlds:
-    """The worlds of a mix, for iterations of `total` groups of so many copies.
+    """The worlds of a mixture, for iterations of `total` groups with `copies` worlds each.
 
-    Where several processes (`num_processes`, this one is `rank`) play a mix together, each plays every so many-th group
-    of an iteration, counted over all its worlds. A world with a pool goes through that level by level, whoever plays
-    them.
+    With several processes, the groups of an iteration, counted over all worlds, are dealt round-robin to processes. A
+    world with a pool visits its levels in order, whichever process plays them.
 
     Args:
         specs: The worlds.
-        total: Groups an iteration.
-        copies: Worlds of a group.
-        rank: Number of this process.
-        num_processes: How many there are.
-        pools: The pool of each world, None where it has none; empty where no world has.
-        mix: How shares change with success.
+        total: Groups per iteration.
+        copies: Worlds per group.
+        rank: Rank of this process.
+        num_processes: Number of processes.
+        pools: The pool of each world or None; empty if no world has a pool.
+        mix: Settings of adaptive weights.
     """
 
     def __init__(
@@ -93,33 +92,33 @@ class MixedWorlds:
         self.adaptive = AdaptiveShares(specs, total, mix) if mix is not None and mix.schedule != "fixed" else None
         self._shares = self.adaptive or Shares(specs, total)
         self._vectors: dict[tuple[int, int], VectorWorld] = {}
-        for place in self.played(0):  # What a world lacks is to be known before anything is learnt.
-            if place.own:
-                self.vector(place)
+        for entry in self.played(0):  # so that missing requirements are found before training
+            if entry.own:
+                self.vector(entry)
 
     def played(self, iteration: int) -> list[MixEntry]:
-        """Returns the worlds that an iteration plays."""
-        places, num_before = [], 0
+        """Returns the worlds of an iteration."""
+        entries, num_before = [], 0
         for number, (spec, name, num_groups) in enumerate(
             zip(self._specs, self._names, self._shares.of(iteration), strict=True)
         ):
             own = range((self._rank - num_before) % self._num_processes, num_groups, self._num_processes)
             num_before += num_groups
             if num_groups:
-                places.append(MixEntry(number, spec, name, num_groups, own))
-        return places
+                entries.append(MixEntry(number, spec, name, num_groups, own))
+        return entries
 
     def units(self, iteration: int) -> list[MixUnit]:
-        """Returns the same worlds, those together that play each start state together."""
+        """Returns the worlds of an iteration, grouped by shared start states."""
         counts = self._shares.of(iteration)
-        units = (MixUnit(tuple(self._names[each] for each in unit), counts[unit[0]]) for unit in self._shares.units)
+        units = (MixUnit(tuple(self._names[number] for number in unit), counts[unit[0]]) for unit in self._shares.units)
         return [unit for unit in units if unit.num_groups]
 
     def vector(self, place: MixEntry) -> VectorWorld:
-        """Returns worlds, `copies` of each group that this process plays, kept in each of the sizes that come up.
+        """Returns `copies` worlds for each group that this process plays; vectors are cached by size.
 
         Raises:
-            WorkerError: If their workers do not come up; they are tried again next time.
+            WorkerError: If workers do not start; the next call tries again.
         """
         key = (place.number, len(place.own))
         if key not in self._vectors:
@@ -128,18 +127,18 @@ class MixedWorlds:
         return self._vectors[key]
 
     def _make_room(self, number: int) -> None:
-        """Ends the oldest vector of a world whose shares change without end, so that not every size is kept."""
+        """Closes the oldest vector of a world with adaptive shares, to bound the number of cached sizes."""
         kept = [key for key in self._vectors if key[0] == number]
         if self.adaptive is not None and len(kept) >= _MAX_SIZES:
             self._vectors.pop(kept[0]).close()
 
     def next_levels(self, place: MixEntry) -> list[str] | None:
-        """Returns the levels of a world's next groups, this process's or not; None where it has no pool.
+        """Returns the levels of a world's next groups on all processes; None if it has no pool.
 
-        Where this process plays some, those of a data set can be shown: another stands for each that cannot.
+        If this process plays any of them, broken dataset levels are replaced.
 
         Raises:
-            ConfigError: If none of the pool can be shown.
+            ConfigError: If no level of the pool can be shown.
         """
         pool = self._pools[place.number]
         if pool is None:
@@ -152,20 +151,22 @@ class MixedWorlds:
             return levels
         try:
             return shown.in_place_of(levels, self.vector(place))
-        except WorkerError:  # who plays them meets it again, and knows what to do
+        except WorkerError:  # the error occurs again, and is handled, when the levels are played
             return levels
 
     def metrics(self) -> dict[str, float]:
-        """Returns where each world's pool stands, and what shares go by where they change."""
+        """Returns metrics of pools and of adaptive shares."""
         found: dict[str, float] = {}
         for name, pool, num_visits in zip(self._names, self._pools, self._visits, strict=True):
             if pool is not None:
                 found |= {f"pool/{name}/epoch": num_visits / len(pool), f"pool/{name}/size": float(len(pool))}
-        found |= {f"pool/{self._names[each]}/broken": float(shown.num_broken) for each, shown in self._shown.items()}
+        found |= {
+            f"pool/{self._names[number]}/broken": float(shown.num_broken) for number, shown in self._shown.items()
+        }
         return found | ({} if self.adaptive is None else self.adaptive.metrics(self._names))
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Returns what the next iteration depends on; None where it depends on nothing but its number."""
+        """Returns the state of pools and shares; None if iterations depend only on their number."""
         digests = [pool and pool.digest for pool in self._pools]
         if self.adaptive is None and not any(digests):
             return None
@@ -173,39 +174,38 @@ class MixedWorlds:
         return {"visits": list(self._visits), "digests": digests, "shares": shares}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `state_dict` returned.
+        """Restores a state.
 
         Raises:
-            ConfigError: If a pool has other levels now.
+            ConfigError: If the levels of a pool have changed.
         """
         for name, spec, pool, before in zip(self._names, self._specs, self._pools, state["digests"], strict=True):
             if pool is not None and pool.digest != before:
                 assert spec.pool is not None
                 raise ConfigError(
-                    f"The pool of {name} is not the one that the run began with: {spec.pool.file}, or a list of ids "
-                    f"that goes with it, has changed, and now has {len(pool)} levels for this run. Put the files back, "
-                    "or start another run."
+                    f"The pool of {name} has changed since the run was started: {spec.pool.file}, or one of its lists "
+                    f"of ids, now gives {len(pool)} levels. Restore the files, or start another run."
                 )
         self._visits = list(state["visits"])
         if self.adaptive is not None:
             self.adaptive.load_state_dict(state["shares"])
 
     def close(self) -> None:
-        """Ends the worlds' workers."""
+        """Closes all worlds and their workers."""
         for worlds in self._vectors.values():
             worlds.close()
 
 
 class AdaptiveShares:
-    """Deals out the groups of one iteration after another, by what is known of the worlds' success when it begins.
+    """Assigns the groups of each iteration by the estimated success of the worlds at its start.
 
     Args:
         specs: Worlds with their weights.
-        total: Groups an iteration, as for `Shares`.
-        config: How weights change.
+        total: Groups per iteration, as for `Shares`.
+        config: Settings of adaptive weights.
 
     Attributes:
-        units: The worlds' places, those of partners together.
+        units: Indices of the worlds, with partners together.
     """
 
     def __init__(self, specs: Sequence[WorldSpec], total: int, config: MixConfig) -> None:
@@ -219,41 +219,41 @@ class AdaptiveShares:
         self._iteration, self._counts = -1, (0,) * len(specs)
 
     def of(self, iteration: int) -> tuple[int, ...]:
-        """Returns how many groups of an iteration each world plays; dealt when it is first asked for."""
+        """Returns the number of groups of each world in an iteration, computed on the first call."""
         if iteration != self._iteration:
             self._iteration, self._counts = iteration, self._dealt()
         return self._counts
 
     def learn(self, success: Mapping[int, Sequence[bool]]) -> None:
-        """Takes what an iteration's episodes came to, by number of their world."""
+        """Updates the success estimates with the outcomes of an iteration's episodes, by world index."""
         for index, unit in enumerate(self.units):
             outcomes = [outcome for number in unit for outcome in success.get(number, ())]
             if outcomes:
-                rate, known = sum(outcomes) / len(outcomes), self._success[index]
-                memory = 0.0 if known is None else self._config.memory
-                self._success[index] = memory * (known or 0.0) + (1.0 - memory) * rate
+                rate, estimate = sum(outcomes) / len(outcomes), self._success[index]
+                memory = 0.0 if estimate is None else self._config.memory
+                self._success[index] = memory * (estimate or 0.0) + (1.0 - memory) * rate
         if self._config.schedule == "stepwise":
             last = self._success[self._num_open - 1]
             if last is not None and last >= self._config.unlock_success:
                 self._num_open = min(self._num_open + 1, len(self.units))
 
     def metrics(self, names: Sequence[str]) -> dict[str, float]:
-        """Returns for each world the share and the groups of the last iteration, and its success as known by now.
+        """Returns share and groups in the last iteration and the current success estimate of each world.
 
         Args:
-            names: Of the worlds.
+            names: Names of the worlds.
         """
         found: dict[str, float] = {}
         for index, unit in enumerate(self.units):
-            known = self._success[index]
+            success = self._success[index]
             for number in unit:
                 found[f"mix/{names[number]}/share"] = self._shares[index] / len(unit)
                 found[f"mix/{names[number]}/groups"] = float(self._counts[number])
-                found[f"mix/{names[number]}/success"] = math.nan if known is None else known
+                found[f"mix/{names[number]}/success"] = math.nan if success is None else success
         return found
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what the next iteration's shares depend on."""
+        """Returns the state on which future shares depend."""
         return {
             "success": list(self._success),
             "num_open": self._num_open,
@@ -264,13 +264,13 @@ class AdaptiveShares:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `state_dict` returned."""
+        """Restores a state."""
         self._success, self._num_open = list(state["success"]), int(state["num_open"])
         self._due, self._shares = list(state["due"]), list(state["shares"])
         self._iteration, self._counts = int(state["iteration"]), tuple(state["counts"])
 
     def _dealt(self) -> tuple[int, ...]:
-        """Deals out an iteration's groups; what is rounded off one time is made up the next."""
+        """Assigns the groups of an iteration; rounding errors carry over to later ones."""
         weights = [
             weight * (self._config.factor(success) if self._config.schedule == "success" else 1.0)
             for weight, success in zip(self._weights[: self._num_open], self._success, strict=False)
@@ -290,9 +290,9 @@ class AdaptiveShares:
         return tuple(counts)
 
     def _most_overdue(self, num_left: int) -> int | None:
-        """Returns which unit plays the next group; None where one place is left, only pairs play, and none is due."""
-        order = sorted(range(self._num_open), key=lambda each: -self._due[each] / len(self.units[each]))
-        fitting = [each for each in order if len(self.units[each]) <= num_left]
+        """Returns the unit of the next group; None if one group is left, all units are pairs, and none is due."""
+        order = sorted(range(self._num_open), key=lambda index: -self._due[index] / len(self.units[index]))
+        fitting = [index for index in order if len(self.units[index]) <= num_left]
         if fitting:
             return fitting[0]
         return order[0] if self._due[order[0]] >= 1.0 else None

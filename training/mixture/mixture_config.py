@@ -1,14 +1,14 @@
 """Mixtures of worlds: how their weights change during a run, and how many groups per iteration each world plays.
 
-    weights 45, 45, 10 of 32 groups ──> 14, 14, 4; then 15, 15, 2; … after five iterations 72, 72, 16 of 160
+    weights 45, 45, 10 and 32 groups ──> 14, 14, 4; then 15, 15, 2; … after five iterations 72, 72, 16 of 160
 
 A grounded world of iVGR and its textual partner, the same world with the same weight and arguments, always get the same
 number of groups, so that every grounded group has a textual one with the same question. Two steps keep that exact:
 
-1. all pairs of partners together get the whole number nearest to what they are due, the other worlds what is left;
-2. the groups of either kind are dealt one at a time, so that no world is ever a group ahead or behind (`_Dealer`).
+1. all partner pairs together get their due number of groups, rounded; the other worlds get the rest;
+2. groups of each kind are assigned one at a time, so that no world is ever a full group ahead or behind (`_Dealer`).
 
-An odd number of groups cannot always be kept: partners that are due 2.25 pairs of 5 groups must play three at times.
+An odd number of groups cannot always be met: partners that are due 2.25 pairs of 5 groups must sometimes play three.
 Such an iteration has one group more, and a later one has one group fewer.
 """
 
@@ -29,25 +29,25 @@ from vlm_envs.registration import arguments_of, registered_name
 from vlm_envs.validation import require_between, require_choice
 
 SCHEDULES = ("fixed", "success", "stepwise")
-"""How shares may change."""
+"""Schedules of the shares."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MixConfig:
-    """What the shares of a mix's worlds go by, besides their weights.
+    """Schedule of the shares of a mixture's worlds.
 
-    Each world's success is estimated as it is trained on: `memory` of what was known, the rest of the last iteration.
+    The success of each world is estimated during training with an exponential moving average.
 
     Attributes:
-        schedule: `fixed` plays worlds by their weights alone. `success` multiplies each weight by a factor that is 1
-            where the world's success is `target_success`, and falls in a straight line to `min_factor` where it is 0
-            or 1: what is mastered and what is out of reach teaches little. `stepwise` begins with the first world of
-            the mix and adds the next one each time the last one added has come to `unlock_success`: a curriculum of
-            worlds, or of bands of one world's levels, in the order in which they are given.
-        target_success: Success, between 0 and 1, at which a world is played most (`success`).
-        min_factor: Least factor, so that no world is forgotten (`success`).
-        unlock_success: Success from which the next world is added (`stepwise`).
-        memory: Share of a world's estimate that an iteration leaves as it was, from 0 to below 1.
+        schedule: `fixed` uses the worlds' weights. `success` multiplies each weight by a factor that is 1 at a
+            success of `target_success` and decreases linearly to `min_factor` at 0 and 1, because mastered and
+            unreachable worlds teach little. `stepwise` starts with the first world and adds the next one whenever the
+            last one added reaches `unlock_success`: a curriculum of worlds, or of level ranges of one world, in the
+            given order.
+        target_success: Success, in (0, 1), with the largest factor (`success`).
+        min_factor: Minimum factor, so that no world is forgotten (`success`).
+        unlock_success: Success at which the next world is added (`stepwise`).
+        memory: Decay of the moving average per iteration, in [0, 1).
     """
 
     schedule: Literal["fixed", "success", "stepwise"] = "fixed"
@@ -63,10 +63,10 @@ class MixConfig:
         require_between(self, 0, 1, "memory", includes=(True, False))
 
     def factor(self, success: float | None) -> float:
-        """Returns what a world's weight is multiplied by under `success`; 1 where nothing is known yet.
+        """Returns the factor of a world's weight under `success`; 1 without an estimate.
 
         Args:
-            success: The estimate, from 0 to 1.
+            success: The estimate, in [0, 1].
         """
         if success is None:
             return 1.0
@@ -76,18 +76,18 @@ class MixConfig:
 
 
 class Shares:
-    """How many groups each world plays in each iteration.
+    """Number of groups of each world in each iteration.
 
-    After every iteration, what a world has played in all is within 2 groups of its exact share: within 1 where nobody
-    has a partner, and within 1.5 for partners. Together the worlds have played the number asked for or, with partners
-    and an odd number, one group more.
+    After every iteration, the total of each world is within 2 groups of its exact share: within 1 if there are no
+    partners, and within 1.5 for partners. The total over worlds is as requested or, with partners and an odd number,
+    one group more.
 
     Args:
         specs: Worlds with their weights.
-        total: Groups an iteration, at least 1; at least 2 where there are partners.
+        total: Groups per iteration, at least 1; at least 2 with partners.
 
     Attributes:
-        units: The worlds' places, those of partners together.
+        units: Indices of the worlds, with partners together.
     """
 
     def __init__(self, specs: Sequence[WorldSpec], total: int) -> None:
@@ -100,18 +100,18 @@ class Shares:
         self._due_pairs = total * sum(of_pairs, Fraction(0)) / sum(weights)
         self._pair_dealer, self._single_dealer = _Dealer(of_pairs), _Dealer(of_singles)
         self._counts: list[tuple[int, ...]] = []
-        # Iterations after which everybody has exactly their share, so that it begins anew
+        # Number of iterations after which every world has exactly its share, so that counts repeat
         self._period = math.lcm(*((total * weight / sum(weights)).denominator for weight in weights))
 
     def of(self, iteration: int) -> tuple[int, ...]:
-        """Returns how many groups of an iteration each world plays; they depend on nothing else.
+        """Returns the number of groups of each world, a function of the iteration only.
 
-        They sum to the number asked for; with partners, if it is odd, at times to one more or one fewer.
+        The sum is the requested number; with partners and an odd number, it may differ by one.
         """
-        place = iteration % self._period
-        while len(self._counts) <= place:
+        index = iteration % self._period
+        while len(self._counts) <= index:
             self._counts.append(self._next())
-        return self._counts[place]
+        return self._counts[index]
 
     def _next(self) -> tuple[int, ...]:
         num_iterations = len(self._counts) + 1
@@ -120,7 +120,7 @@ class Shares:
         counts = [0] * self._num_worlds
         for kind, dealer, num in (
             (self._pairs, self._pair_dealer, num_pairs - self._pair_dealer.num_dealt),
-            # It may fall by one, where pairs were rounded up; what was played stays played
+            # May be negative by one if pairs were rounded up; groups already played cannot be taken back
             (self._singles, self._single_dealer, max(0, num_left - self._single_dealer.num_dealt)),
         ):
             for unit, count in zip(kind, dealer.deal(num), strict=True):
@@ -130,10 +130,10 @@ class Shares:
 
 
 class _Dealer:
-    """Deals out groups one by one, so that after each all n have their share by weight within 1 - 1 / (2n - 2).
+    """Assigns groups one by one, so that each of n units is always within 1 - 1 / (2n - 2) of its weighted share.
 
-    Source: Tijdeman, "The chairman assignment problem" (1980): among those who have 1 / (2n - 2) coming to them, the
-    one whose bound would be passed first.
+    Source: Tijdeman, "The chairman assignment problem" (1980): among units that are due at least 1 / (2n - 2), choose
+    the one that would exceed its bound first.
     """
 
     def __init__(self, weights: Sequence[Fraction]) -> None:
@@ -143,18 +143,18 @@ class _Dealer:
 
     @property
     def num_dealt(self) -> int:
-        """Groups dealt so far."""
+        """Number of groups assigned so far."""
         return sum(self._dealt)
 
     def deal(self, num: int) -> list[int]:
-        """Returns how many of the next `num` groups each gets."""
+        """Returns the number of groups of each unit among the next `num`."""
         before = list(self._dealt)
         for number in range(self.num_dealt + 1, self.num_dealt + num + 1):
             self._dealt[self._chosen(number)] += 1
         return [after - earlier for after, earlier in zip(self._dealt, before, strict=True)]
 
     def _chosen(self, number: int) -> int:
-        """Returns who gets the group of this number, from 1."""
+        """Returns the unit of a group, numbered from 1."""
         waiting = (
             index
             for index, weight in enumerate(self._weights)
@@ -166,9 +166,12 @@ class _Dealer:
 def require_room_for_partners(
     specs: Sequence[WorldSpec], *, num_groups: int, cold_start_batch_size: int | None
 ) -> None:
-    """Refuses iterations and batches of one group where partners play each question together.
+    """Checks that iterations and cold start batches have room for both partners of a question.
 
-    A cold start without an expert has no batch size.
+    Args:
+        specs: The worlds.
+        num_groups: Groups per iteration.
+        cold_start_batch_size: Batch size of the cold start; None without an expert.
 
     Raises:
         ConfigError: If partners do not fit; the message names the option.
@@ -182,20 +185,22 @@ def require_room_for_partners(
         flag, number = too_small[0]
         grounded, textual = (f"--worlds.{index} ({specs[index].env_id})" for index in pair)
         raise ConfigError(
-            f"{grounded} and its textual partner {textual} play each question together, and {flag} {number} has room "
-            f"for one of them. Use {flag} 2 or more."
+            f"{grounded} and its textual partner {textual} play each question together, but {flag} {number} has room "
+            f"for only one of them. Use {flag} 2 or more."
         )
 
 
 def _units(specs: Sequence[WorldSpec]) -> list[tuple[int, ...]]:
-    """Returns the worlds' places, those of partners together; first what is compared with, as iVGR's grounded one."""
+    """Returns indices of worlds with partners together, the grounded partner first."""
     formats = [spec.prompt_format for spec in specs]
     partner: dict[int, int] = {}
     for pair in _compared_strategies():
-        references, others = ([index for index, each in enumerate(formats) if each == of] for of in pair)
+        references, others = ([index for index, format_ in enumerate(formats) if format_ == of] for of in pair)
         asked = {index: _asks(specs[index]) for index in (*references, *others)} if references and others else {}
         for index in references:
-            alike = (each for each in others if each not in partner.values() and asked[each] == asked[index])
+            alike = (
+                format_ for format_ in others if format_ not in partner.values() and asked[format_] == asked[index]
+            )
             if index not in partner and (found := next(alike, None)) is not None:
                 partner[index] = found
     taken = set(partner.values())
@@ -205,19 +210,19 @@ def _units(specs: Sequence[WorldSpec]) -> list[tuple[int, ...]]:
 
 
 def _compared_strategies() -> list[tuple[str, str]]:
-    """Returns the strategies whose episodes some reward compares: what is compared with, then the other."""
-    rewards = [(each.compares_with, each.strategies or ()) for each in EPISODE_REWARDS.values()]
+    """Returns pairs of strategies whose episodes a reward compares, the reference first."""
+    rewards = [(reward.compares_with, reward.strategies or ()) for reward in EPISODE_REWARDS.values()]
     return [(first, second) for first, strategies in rewards if first for second in strategies if second != first]
 
 
 def _asks(spec: WorldSpec) -> tuple[Any, ...]:
-    """Returns what partners have in common: weight, pools, world and its arguments but the strategy.
+    """Returns the properties that partners share: weight, pools, world, and arguments except the strategy.
 
-    Arguments that are left out count as their defaults.
+    Omitted arguments count as their defaults.
     """
     arguments = arguments_of(spec.env_id, spec.kwargs)
     unset = [name for name, value in arguments.items() if value is None]
-    if unset:  # what a world chooses by itself, such as the number of turns that go with a strategy
+    if unset:  # arguments that the world chooses itself, such as the number of turns of a strategy
         with spec.made() as world:
             arguments |= {name: getattr(world, name, None) for name in unset}
     shared = {name: value for name, value in arguments.items() if name != "prompt_format"}

@@ -1,4 +1,4 @@
-"""`python -m training pool RECIPE_OR_WORLD`: its options, and checks that the levels of a pool can be played."""
+"""Options of `python -m training pool RECIPE_OR_WORLD`, and checks that the levels of a pool can be played."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from vlm_envs.validation import require
 
 
 def pool_to_draw(words: Sequence[str]) -> tuple[str, WorldSpec, DrawPoolConfig]:
-    """Returns what a command line asks for: what trains on the pool, the world whose levels are drawn, and how.
+    """Parses a command line; returns the training arguments with the pool, the world to draw from, and settings.
 
     Args:
         words: A recipe or the id of a world, arguments of worlds (`--worlds.0.kwargs.size 6`), and the options of
             `DrawPoolConfig`.
 
     Raises:
-        ConfigError: If an option is refused, or what it names is not there.
-        FileNotFoundError: If the agent's checkpoint is not there.
+        ConfigError: If an option is invalid, or something that it names does not exist.
+        FileNotFoundError: If the agent's checkpoint does not exist.
     """
     if not words or words[0] in (*HELP, HELP_ALL):
         parsed(DrawPoolConfig, ["--help"], _program("RECIPE"))
@@ -49,15 +49,18 @@ def _program(recipe: str) -> Program:
 
 
 def _chosen(worlds: Sequence[WorldSpec], config: DrawPoolConfig, *, is_named: bool) -> WorldSpec:
-    """Returns the world whose levels are drawn."""
+    """Returns the world to draw levels from."""
     names = ", ".join(f"{number} {name}" for number, name in enumerate(world_names(worlds)))
-    require(config.world < len(worlds), f"--world {config.world}: there are {names}.")
-    require(is_named or len(worlds) == 1, f"Say whose levels are drawn, --world NUMBER: there are {names}.")
+    require(config.world < len(worlds), f"--world {config.world} does not exist. The recipe's worlds: {names}.")
+    require(
+        is_named or len(worlds) == 1,
+        f"Choose the world to draw from with --world NUMBER. The recipe's worlds: {names}.",
+    )
     return worlds[config.world]
 
 
 def _require_folder(path: Path) -> None:
-    """Refuses a file that cannot be written, before anything is played."""
+    """Checks that the output file can be written."""
     is_new = not path.exists()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,42 +73,42 @@ def _require_folder(path: Path) -> None:
 
 
 def require_pools(specs: Sequence[WorldSpec]) -> list[str]:
-    """Refuses pools that cannot be trained on, and a cold start that shows what is to be trained on.
+    """Checks that pools can be trained on and share no level with pools of the cold start.
 
-    Returns:
-        A line for each pool that says how many of its levels are taken, or will be drawn.
+    Returns: One line per pool with the number of its levels that are selected or will be drawn.
 
     Raises:
-        ConfigError: If a file or a row of a pool is broken, its filters leave nothing, its world cannot load one of its
-            levels, or that is held out for evaluations; if a level is in a `pool` and in a `cold_start_pool`.
+        ConfigError: If a file or a row of a pool is broken, its filters drop all levels, its world cannot load one of
+            its levels, or a level is held out for evaluations; or if a level is in both a `pool` and a
+            `cold_start_pool`.
     """
     names = world_names(specs)
     trained: dict[str, tuple[PoolLevel, PoolConfig]] = {}
     shown: dict[str, tuple[PoolLevel, int]] = {}
-    told: list[str] = []
+    lines: list[str] = []
     for number, spec in enumerate(specs):
         for config in filter(None, (spec.pool, spec.cold_start_pool)):
             if config.draw:
-                told.append(f"{names[number]}: {config.draw} levels are drawn for {config.file}")
+                lines.append(f"{names[number]}: {config.draw} levels are drawn for {config.file}")
                 continue
             levels = chosen_levels(config)
             _require_playable(spec, config, levels)
             num_levels = len(read_levels(config.file))
-            told.append(f"{names[number]}: {len(levels)} of the {num_levels} levels of {config.file}")
+            lines.append(f"{names[number]}: {len(levels)} of the {num_levels} levels of {config.file}")
             if config is spec.pool:
                 trained |= {level.level_id: (level, config) for level in levels}
             else:
                 shown |= {level.level_id: (level, number) for level in levels}
         both = sorted(trained.keys() & shown.keys())
         if both:
-            (level, config), (imitated, place) = trained[both[0]], shown[both[0]]
+            (level, config), (imitated, index) = trained[both[0]], shown[both[0]]
             raise ConfigError(
-                f"{len(both)} levels of {names[number]} are both in a pool to train on and in a cold start's, the "
-                f"first of them at {level.where} and {imitated.where}. Leave them out of one, such as by "
-                f"--worlds.{place}.cold-start-pool.exclude {config.file}, or draw others for it: python -m training "
+                f"{len(both)} levels of {names[number]} are both in a training pool and in a cold start pool, the "
+                f"first at {level.where} and {imitated.where}. Exclude them from one, for example with "
+                f"--worlds.{index}.cold-start-pool.exclude {config.file}, or draw others for it: python -m training "
                 f"pool RECIPE --exclude {config.file} --out FILE"
             )
-    return told
+    return lines
 
 
 def _require_playable(spec: WorldSpec, config: PoolConfig, levels: Sequence[PoolLevel]) -> None:
@@ -114,8 +117,8 @@ def _require_playable(spec: WorldSpec, config: PoolConfig, levels: Sequence[Pool
     for level, (split, fault) in zip(levels, found, strict=True):
         require(
             not fault,
-            f"{level.where}: {spec.env_id} cannot load this level as it is made here. {fault} Give the world the "
-            "arguments that the pool was drawn with, or remove the row.",
+            f"{level.where}: {spec.env_id} cannot load this level with its current arguments. {fault} Use the "
+            "arguments with which the pool was drawn, or remove the row.",
         )
         require(
             split in (None, "train"),
@@ -125,7 +128,7 @@ def _require_playable(spec: WorldSpec, config: PoolConfig, levels: Sequence[Pool
 
 
 def _splits(world: Any, levels: Sequence[str]) -> list[tuple[str | None, str]]:
-    """Returns the split of each level text, and what is wrong with it; called where the world lives."""
+    """Returns split and error message of each level; runs in the world's worker."""
     found: list[tuple[str | None, str]] = []
     for level in levels:
         try:

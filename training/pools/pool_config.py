@@ -1,4 +1,4 @@
-"""Settings of level pools: which levels a run plays, and how a pool is drawn."""
+"""Settings of level pools: the levels that a run plays, and how to draw a pool."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from agents.hf.sampling_config import SamplingConfig
 from vlm_envs.validation import field_name, require, require_at_least, require_between, require_choice
 
 OWN_POOLS = "pools"
-"""Folder of a run with the pools that it has drawn itself."""
+"""Folder of a run for the pools that it drew itself."""
 ORDERS = ("shuffled", "easiest_first")
-"""Orders in which an epoch goes through a pool."""
+"""Orders of a pool's levels within an epoch."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PoolConfig:
-    """A pool as one world of a mix takes it: a file of levels, and which of its rows.
+    """A pool of levels for one world: a file and filters of its rows.
 
-    A level's pass rate is `passes / attempts` of its row, as `python -m training pool --agent` counts them.
+    The pass rate of a level is `passes / attempts` in its row, as counted by `python -m training pool --agent`.
 
     Attributes:
-        file: JSON lines, a level each: `{"id": TEXT, "solution_length": 6, "attempts": 5, "passes": 2}`, of which only
-            `id` is always needed. Of a pool that the run draws itself, a name in the folder `pools` of the run.
-        draw: Levels that the run draws for it when it begins; 0 for a file that is there.
-        attempts: How often the model that the run starts from plays each of these first, with the run's sampling, so
-            that filters know how often it passes; of several worlds with this file the first one is played. Levels that
+        file: JSON lines with one level each: `{"id": TEXT, "solution_length": 6, "attempts": 5, "passes": 2}`; only
+            `id` is always required. With `draw`, a file name in the run's folder `pools`.
+        draw: Number of levels that the run draws at its start; 0 for an existing file.
+        attempts: Number of times that the run's initial model plays each drawn level, with the run's sampling, to
+            measure pass rates for filters. If several worlds share the file, the first one is played. Levels that
             other filters drop are not played.
-        min_pass_rate: Least pass rate of a level that is taken, from 0 to 1.
-        max_pass_rate: Largest one.
-        drop_hopeless: Whether levels are left out that no attempt solved.
-        drop_trivial: Whether levels are left out that every attempt solved.
-        min_solution_length: Fewest actions of the shortest solution of a level that is taken.
-        max_solution_length: Most of them.
-        include: File of ids that alone are taken: another pool, or an id a line. None for all.
-        exclude: Files of ids that are not taken, such as the pool of another stage. In a staged run, a pool that its
-            stage draws takes `stage:NAME`, too: none of the levels that the earlier curation NAME keeps.
-        order: How an epoch goes through the levels: `shuffled` anew each time, or `easiest_first`: by falling pass
-            rate, then by growing length of the shortest solution, the same ones shuffled.
+        min_pass_rate: Minimum pass rate of selected levels, in `[0, 1]`.
+        max_pass_rate: Maximum pass rate of selected levels, in `[0, 1]`.
+        drop_hopeless: Whether to drop levels that no attempt solved.
+        drop_trivial: Whether to drop levels that every attempt solved.
+        min_solution_length: Minimum length of the shortest solution of selected levels, in actions.
+        max_solution_length: Maximum length of the shortest solution of selected levels, in actions.
+        include: File of the only ids to select: another pool, or one id per line. None for all.
+        exclude: Files of ids to exclude, such as the pool of another stage. In a staged run, a pool with `draw` also
+            accepts `stage:NAME`, which excludes the levels kept by the earlier curation NAME.
+        order: Order of the levels within an epoch: `shuffled`, with a new order each epoch, or `easiest_first`: by
+            decreasing pass rate, then by increasing length of the shortest solution, with ties shuffled.
     """
 
     file: str
@@ -65,33 +65,33 @@ class PoolConfig:
             require(
                 low is None or high is None or low <= high,
                 f"{field_name(self, f'min_{what}')} {low} is above {field_name(self, f'max_{what}')} {high}: no level "
-                "is in such a band.",
+                "is in this range.",
             )
 
     def _require_drawn(self) -> None:
-        """Refuses what does not go with who draws the pool."""
+        """Checks settings that depend on whether the run draws the pool."""
         attempts = field_name(self, "attempts")
         require(
             self.draw == 0 or Path(self.file).name == self.file,
-            f"A pool that the run draws is in the run's own folder, so {field_name(self, 'file')} must be a name; got "
+            f"A pool that the run draws is in the run's folder, so {field_name(self, 'file')} must be a file name; got "
             f"{self.file!r}.",
         )
         require(
             self.draw == 0 or self.attempts > 0 or not self.reads_pass_rates,
-            f"The pool {self.file} is filtered by how often its levels are solved, and nobody plays them. Use "
-            f"{attempts} 5, or leave those filters out.",
+            f"The pool {self.file} is filtered by pass rates, but its levels are not played. Use {attempts} 5, or "
+            "remove these filters.",
         )
         require(
             self.draw == 0
             or self.attempts == 0
             or None in [self.drops_passes(passes, self.attempts) for passes in range(self.attempts + 1)],
-            f"With {attempts} {self.attempts} every pass rate is a multiple of 1/{self.attempts}, and filters of the "
-            f"pool {self.file} take none of these. Widen the band, leave out drop_hopeless or drop_trivial, or use "
-            f"more {attempts}.",
+            f"With {attempts} {self.attempts} every pass rate is a multiple of 1/{self.attempts}, and the filters of "
+            f"the pool {self.file} drop all of these. Widen the range, remove drop_hopeless or drop_trivial, or "
+            f"increase {attempts}.",
         )
 
     def drops_passes(self, passes: int, attempts: int) -> str | None:
-        """Returns the filter that drops a level which so many of its attempts solve; None if none does."""
+        """Returns the name of the filter that drops a level with these counts; None if no filter does."""
         rate = passes / attempts
         drops = {
             "drop_hopeless": self.drop_hopeless and passes == 0,
@@ -102,42 +102,42 @@ class PoolConfig:
         return next((name for name, is_dropped in drops.items() if is_dropped), None)
 
     def without_pass_rates(self) -> PoolConfig:
-        """Returns the pool with those filters alone that need nobody to play: by lengths and by lists of ids."""
+        """Returns the pool with only the filters that need no attempts: solution lengths and lists of ids."""
         return replace(
             self, attempts=0, min_pass_rate=None, max_pass_rate=None, drop_hopeless=False, drop_trivial=False
         )
 
     def within(self, directory: Path) -> PoolConfig:
-        """Returns the pool as it is once the run in a directory has drawn it; any other as it is."""
+        """Returns a pool that the run draws with the path of its file after drawing; any other pool unchanged."""
         if not self.draw:
             return self
         return replace(self, file=str(directory / OWN_POOLS / self.file), draw=0, attempts=0)
 
     @property
     def reads_pass_rates(self) -> bool:
-        """Whether it filters by how often levels were solved."""
+        """Whether it filters by pass rates."""
         return self.drop_hopeless or self.drop_trivial or (self.min_pass_rate, self.max_pass_rate) != (None, None)
 
     @property
     def reads_lengths(self) -> bool:
-        """Whether it filters by how long solutions are."""
+        """Whether it filters by solution lengths."""
         return (self.min_solution_length, self.max_solution_length) != (None, None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DrawPoolConfig:
-    """How a pool is drawn.
+    """Settings for drawing a pool.
 
     Attributes:
-        out: File that it is written to. One that an interrupted call of the same settings left is gone on with.
-        num_samples: Levels. A data set that has fewer gives all of them.
-        world: Number of the recipe's world, from 0, whose levels they are.
-        exclude: Files of ids that are not drawn, such as the pool of another stage: that makes the two disjoint.
-        agent: Who plays each level, so that its passes are known: `"hf:DIR"`, `"vllm:DIR"` or any other name of an
-            agent. None for nobody.
-        attempts: How often.
-        sampling: How a model's responses are drawn.
-        device: Where a model lives that is loaded here.
+        out: Output file. A file from an interrupted call with the same settings is resumed.
+        num_samples: Number of levels; all of them if a dataset has fewer.
+        world: Index of the recipe's world from which levels are drawn, from 0.
+        exclude: Files of ids to exclude, such as the pool of another stage, to make the two disjoint.
+        agent: The agent that plays each level to count passes: `"hf:DIR"`, `"vllm:DIR"`, or any other agent name.
+            None to not play.
+        attempts: Number of attempts per level.
+        sampling: Sampling settings of a model's responses.
+        device: Device of a locally loaded model.
         seed: Seed of the levels and of the agent.
     """
 

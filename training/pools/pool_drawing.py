@@ -1,9 +1,9 @@
-"""Drawing a pool: an agent plays levels of a world's training split, by command or when a run begins.
+"""Draws pools: an agent plays levels of a world's training split, by command or at the start of a run.
 
-    seeds, or a data set's ids in an order by seed ──> levels, each once ──> attempts of an agent ──> a row each
+    seeds, or a dataset's ids in seeded order ──> distinct levels ──> attempts of an agent ──> one row per level
 
 Rows are written as they become known, so that an interrupted call continues where it stopped. A run may draw its own
-pools with the model that it starts from, so that a stage's pool is filtered by what the stage before has learnt:
+pools with the model that it starts from, so that a stage's pool is filtered by the skill of the previous stage:
 
     levels of a world ── filters (lengths, ids) ── attempts of the model on what is left ──> `<run>/pools/FILE`
     `<run>/pools/FILE` ── filters (pass rates) ──> what is trained on
@@ -34,20 +34,20 @@ from vlm_envs.splits import split_seeds
 from vlm_envs.validation import field_name, require
 
 _FIRST_SEED, _NUM_SEEDS = 60_000_000, 30_000_000
-"""Seeds of pools, which neither cold starts nor curations nor runs without a pool use."""
+"""Seeds reserved for pools: cold starts, curations, and runs without a pool use others."""
 _AT_ONCE = 16
-"""Levels that are drawn in one call of a world, which has only so much time."""
+"""Levels drawn per call to a world, whose calls have a time limit."""
 _MAX_DRAWS_EACH = 50
-"""Draws for each level that is asked for, after which there are taken to be no more."""
+"""Maximum number of draws per requested level, after which the world is assumed to have no more."""
 
 
 class DrawnPool(NamedTuple):
-    """What became of a pool.
+    """Statistics of a drawn pool.
 
     Attributes:
-        num_levels: Levels in the file.
-        by_passes: How many of them were solved so many times, from 0 on; empty where nobody played.
-        num_unplayed: How many of them filters drop, so that they were not played.
+        num_levels: Number of levels in the file.
+        by_passes: Number of levels by number of passes, from 0; empty if not played.
+        num_unplayed: Number of levels that were not played because filters drop them.
     """
 
     num_levels: int
@@ -58,9 +58,9 @@ class DrawnPool(NamedTuple):
         if not self.by_passes:
             return f"{self.num_levels} levels"
         attempts = len(self.by_passes) - 1
-        told = [f"{count} solved {passes} of {attempts}" for passes, count in enumerate(self.by_passes)]
-        unplayed = [f"{self.num_unplayed} not played, as filters drop them"] if self.num_unplayed else []
-        return f"{self.num_levels} levels: {', '.join([*told, *unplayed])}"
+        solved = [f"{count} solved {passes} of {attempts}" for passes, count in enumerate(self.by_passes)]
+        unplayed = [f"{self.num_unplayed} not played because filters drop them"] if self.num_unplayed else []
+        return f"{self.num_levels} levels: {', '.join([*solved, *unplayed])}"
 
 
 def draw_pool(
@@ -69,18 +69,17 @@ def draw_pool(
     *,
     takes: Callable[[Sequence[PoolLevel]], Collection[str]] | None = None,
 ) -> DrawnPool:
-    """Writes a pool to `config.out`; one that an interrupted call left there is gone on with.
+    """Writes a pool to `config.out`, or resumes one from an interrupted call.
 
     Args:
         spec: The world.
-        config: How it is drawn.
-        takes: Given what was drawn, returns the ids of the levels that are played; None for all.
+        config: The settings.
+        takes: Returns the ids to play among the drawn levels; None to play all.
 
-    Returns:
-        What is in it.
+    Returns: Statistics of the pool.
 
     Raises:
-        ConfigError: If the file holds something else, or no level can be drawn, or as `takes`.
+        ConfigError: If the file holds something else, no level can be drawn, or `takes` raises it.
     """
     levels = [
         PoolLevel(level_id=level_id, where=f"{config.out}, line {number}", solution_length=length)
@@ -88,8 +87,8 @@ def draw_pool(
     ]
     if not levels:
         raise ConfigError(
-            f"{spec.env_id} has no level of the split 'train' that --exclude leaves. Exclude fewer, or give the world "
-            "other arguments."
+            f"{spec.env_id} has no level of split 'train' left after --exclude. Exclude fewer, or change the world's "
+            "arguments."
         )
     path = Path(config.out)
     taken = {level.level_id for level in levels} if takes is None else takes(levels)
@@ -110,7 +109,7 @@ def draw_pool(
 
 
 def _played_together(numbers: Sequence[int], is_played: Sequence[bool], size: int) -> Iterator[list[int]]:
-    """Yields rows in parts of at most so many that are played, with those between them that are not."""
+    """Yields consecutive rows in parts with at most `size` rows to play each."""
     part: list[int] = []
     for number in numbers:
         if is_played[number] and sum(is_played[other] for other in part) == size:
@@ -122,15 +121,15 @@ def _played_together(numbers: Sequence[int], is_played: Sequence[bool], size: in
 
 
 def _agent(config: DrawPoolConfig) -> Agent:
-    """Returns who plays, with those of the settings that such an agent has."""
+    """Returns the agent, with the settings that it accepts."""
     assert config.agent is not None
     offered = {"sampling": config.sampling, "seed": config.seed, "device": config.device}
-    known = setting_names(config.agent)
-    return make_agent(config.agent, **{name: value for name, value in offered.items() if name in known})
+    accepted = setting_names(config.agent)
+    return make_agent(config.agent, **{name: value for name, value in offered.items() if name in accepted})
 
 
 def _num_done(path: Path, levels: Sequence[PoolLevel], is_played: Sequence[bool], config: DrawPoolConfig) -> int:
-    """Returns how many rows stand already; a half-written last one is taken away."""
+    """Returns the number of existing rows, after removing an incomplete last one."""
     rows = read_lines(path)
     is_same = len(rows) <= len(levels) and all(
         row.get("id") == level.level_id and _is_as_asked(row, played, config)
@@ -138,8 +137,8 @@ def _num_done(path: Path, levels: Sequence[PoolLevel], is_played: Sequence[bool]
     )
     require(
         is_same,
-        f"--out {path} holds another pool than the one asked for: other levels, another agent or other attempts. "
-        "Choose another file, or remove this one.",
+        f"--out {path} holds a different pool: other levels, another agent, or other attempts. Choose another file, "
+        "or remove this one.",
     )
     if rows:
         filter_lines(path, lambda row: True)
@@ -147,25 +146,25 @@ def _num_done(path: Path, levels: Sequence[PoolLevel], is_played: Sequence[bool]
 
 
 def _is_as_asked(row: Record, is_played: bool, config: DrawPoolConfig) -> bool:
-    """Returns whether a row may be of this call; attempts that were lost with their workers are not counted."""
+    """Returns whether a row matches the settings; fewer attempts match because lost ones are not counted."""
     if "agent" not in row:
         return not is_played
     return row["agent"] == config.agent and int(row.get("attempts", -1)) in range(config.attempts + 1)
 
 
 def _played(agent: Agent, spec: WorldSpec, config: DrawPoolConfig, ids: Mapping[int, str]) -> dict[int, Record]:
-    """Returns the counts of each level by its row; the seeds of a row are the same whichever others are played."""
+    """Returns the counts of each level by row; a row's seeds do not depend on the other rows."""
     count, first = config.attempts, _first_seed(config)
     seeds = [seed for number in ids for seed in split_seeds("train", count, start=first + number * count)]
     texts = [level for level in ids.values() for _ in range(count)]
     played = play_each(agent, spec, seeds, split="train", max_parallel=MAX_PARALLEL, levels=texts)
     found: dict[int, Record] = {}
     for index, number in enumerate(ids):
-        kept = [each for each in played[index * count : (index + 1) * count] if each is not None]
-        rewards = [each.total_reward for each in kept]
+        kept = [episode for episode in played[index * count : (index + 1) * count] if episode is not None]
+        rewards = [episode.total_reward for episode in kept]
         found[number] = {
             "attempts": len(kept),
-            "passes": sum(each.success for each in kept),
+            "passes": sum(episode.success for episode in kept),
             "reward": float(np.mean(rewards)) if rewards else None,
             "agent": config.agent,
         }
@@ -177,13 +176,13 @@ def _first_seed(config: DrawPoolConfig) -> int:
 
 
 def _drawn(spec: WorldSpec, config: DrawPoolConfig) -> Iterator[tuple[str, int | None]]:
-    """Yields different levels that are not excluded, each with the length of its shortest solution, if known."""
+    """Yields distinct levels that are not excluded, each with its solution length if known."""
     seen, excluded = set[str](), excluded_questions(config.exclude)
     with spec.make_vector(1, split="train") as worlds:
         listed = worlds.apply({0: _listed_ids})[0]
         if listed is not None:
             order = np.random.default_rng(config.seed).permutation(len(listed))
-            found: Iterator[tuple[str, int | None]] = ((listed[place], None) for place in order.tolist())
+            found: Iterator[tuple[str, int | None]] = ((listed[index], None) for index in order.tolist())
         else:
             seeds = split_seeds("train", config.num_samples * _MAX_DRAWS_EACH + 1000, start=_first_seed(config))
             calls = (partial(_of_seeds, seeds=part) for part in _parts(seeds))
@@ -195,19 +194,19 @@ def _drawn(spec: WorldSpec, config: DrawPoolConfig) -> Iterator[tuple[str, int |
 
 
 def _parts(seeds: Iterator[int]) -> Iterator[list[int]]:
-    """Yields seeds in parts that one call of a world has time for."""
+    """Yields seeds in parts for one call to a world."""
     while part := list(itertools.islice(seeds, _AT_ONCE)):
         yield part
 
 
 def _listed_ids(world: Any) -> tuple[str, ...] | None:
-    """Returns the ids of a data set's training split; None where levels are drawn. Called where the world lives."""
+    """Returns the ids of a dataset's training split, or None for sampled levels; runs in the world's worker."""
     ids = getattr(getattr(world.dynamics, "source", None), "ids", None)
     return None if ids is None else ids("train")
 
 
 def _of_seeds(world: Any, seeds: Sequence[int]) -> list[tuple[str, int | None]]:
-    """Returns the levels of seeds and the lengths of their solutions; called where the world lives."""
+    """Returns the levels of seeds and their solution lengths; runs in the world's worker."""
     found: list[tuple[str, int | None]] = []
     for seed in seeds:
         try:
@@ -223,19 +222,19 @@ def _of_seeds(world: Any, seeds: Sequence[int]) -> list[tuple[str, int | None]]:
 
 
 def draw_own_pools(config: RunConfig, directory: Path, model: Path) -> None:
-    """Writes the pools that a run draws itself, those that an interruption left to their end.
+    """Writes the pools that a run draws itself, resuming those of an interrupted call.
 
-    What is drawn at random afterwards is as if nobody had played.
+    The global random state is unchanged afterwards.
 
     Args:
         config: The run.
-        directory: Its own.
-        model: Checkpoint that it starts from.
+        directory: The run's directory.
+        model: The run's initial checkpoint.
 
     Raises:
-        ConfigError: If filters leave nothing of one of them, or a file there is of another run.
+        ConfigError: If filters drop all levels of a pool, or an existing file belongs to another run.
     """
-    import torch  # Not at the top: the command that draws a pool may do without
+    import torch  # not at the top: the command that draws a pool may not need torch
 
     own = {number: spec.pool for number, spec in enumerate(config.worlds) if spec.pool is not None and spec.pool.draw}
     for index, spec in enumerate(own_pools(config.worlds)):
@@ -267,15 +266,15 @@ def draw_own_pools(config: RunConfig, directory: Path, model: Path) -> None:
 
 
 def _taken(config: RunConfig, pools: Mapping[int, PoolConfig], levels: Sequence[PoolLevel]) -> frozenset[str]:
-    """Returns the ids that any of some pools may take, whatever their pass rates; only these need be played.
+    """Returns the ids that any pool may select, depending on their pass rates; only these must be played.
 
     Args:
         config: The run.
-        pools: Pools that share a file, by the number of their world in the mix.
-        levels: That were drawn for it.
+        pools: Pools that share a file, by the index of their world.
+        levels: Levels drawn for the file.
 
     Raises:
-        ConfigError: If a pool takes none of them, or its `include` lists others.
+        ConfigError: If a pool selects none of them, or its `include` lists others.
     """
     kept = (
         kept_levels(pool.without_pass_rates(), levels, larger=_larger(config, number)) for number, pool in pools.items()
@@ -283,12 +282,12 @@ def _taken(config: RunConfig, pools: Mapping[int, PoolConfig], levels: Sequence[
     return frozenset(level.level_id for of_pool in kept for level in of_pool)
 
 
-def _larger(config: RunConfig, place: int) -> str:
-    return f"have the run draw more levels: {field_name(config, 'worlds')}.{place}.pool.draw N"
+def _larger(config: RunConfig, index: int) -> str:
+    return f"have the run draw more levels: {field_name(config, 'worlds')}.{index}.pool.draw N"
 
 
 def own_pools(specs: Sequence[WorldSpec]) -> list[WorldSpec]:
-    """Returns the first world of each pool that the run draws itself."""
+    """Returns the first world of each pool file that the run draws itself."""
     first: dict[str, WorldSpec] = {}
     for spec in specs:
         if spec.pool is not None and spec.pool.draw:
@@ -297,5 +296,5 @@ def own_pools(specs: Sequence[WorldSpec]) -> list[WorldSpec]:
 
 
 def worlds_with_pools(specs: Sequence[WorldSpec], directory: Path) -> tuple[WorldSpec, ...]:
-    """Returns worlds with the pools that the run in a directory has drawn where they are now."""
+    """Returns worlds with the file paths of the pools that the run in a directory has drawn."""
     return tuple(spec if spec.pool is None else replace(spec, pool=spec.pool.within(directory)) for spec in specs)

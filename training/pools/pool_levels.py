@@ -2,8 +2,7 @@
 
     file of levels ──> filters (pass rates, lengths, lists of ids) ──> epoch 0: C A B · epoch 1: B A C · ...
 
-Every level comes once per epoch. The position is a count of visits and nothing else, so that a resumed run continues
-exactly.
+Every level occurs once per epoch. The only state is the number of visits, so that a resumed run continues exactly.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _logger = logging.getLogger(__name__)
 _Found = TypeVar("_Found")
 
 _AT_ONCE = 16
-"""Levels that are looked at in one call of a world, which has only so much time."""
+"""Levels per call to a world, whose calls have a time limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,13 +39,14 @@ class PoolLevel:
     """A row of a pool.
 
     Attributes:
-        level_id: Text that the world's `reset(options={"level": ...})` takes, such as a sample's id.
+        level_id: The level, as in the world's `reset(options={"level": ...})`, such as a sample's id.
         where: File and line, for messages.
-        solution_length: Actions of the shortest solution; None where nobody knows.
-        attempts: How often the level was played to see whether it can be solved.
-        passes: How often it was.
-        agent: Who played it, as `python -m training pool --agent` was told; None where nobody did, or it is not said.
-        is_counted: Whether the row says how often it was played, be it never: a level that other filters drop is not.
+        solution_length: Length of the shortest solution, in actions; None if unknown.
+        attempts: Number of times that the level was played to measure its pass rate.
+        passes: Number of attempts that solved it.
+        agent: Agent of the attempts, as given to `python -m training pool --agent`; None if not played or not
+            recorded.
+        is_counted: Whether the row has `attempts`, which may be 0 for a level that other filters drop.
     """
 
     level_id: str
@@ -59,25 +59,26 @@ class PoolLevel:
 
     @property
     def pass_rate(self) -> float | None:
-        """Share of the attempts that solved it; None where there were none."""
+        """Fraction of attempts that solved the level; None without attempts."""
         return self.passes / self.attempts if self.attempts else None
 
 
 def chosen_levels(config: PoolConfig, *, larger: str = _LARGER) -> list[PoolLevel]:
-    """Returns the rows of a pool that its filters let through.
+    """Returns the rows of a pool that pass its filters.
 
     Args:
         config: The pool.
-        larger: How the pool comes to have more levels, for messages.
+        larger: Advice for messages on how to enlarge the pool.
 
     Raises:
-        ConfigError: If the file cannot be read, a row is broken or lacks what a filter reads, or nothing is left.
+        ConfigError: If the file cannot be read, a row is broken or lacks a value that a filter reads, or no level
+            passes.
     """
     return kept_levels(config, read_levels(config.file), larger=larger)
 
 
 def kept_levels(config: PoolConfig, levels: Sequence[PoolLevel], *, larger: str = _LARGER) -> list[PoolLevel]:
-    """Returns those levels of a pool that its filters let through; raises as `chosen_levels`."""
+    """Returns the levels that pass a pool's filters; raises as `chosen_levels`."""
     kept: list[PoolLevel] = []
     dropped: dict[str, int] = {}
     included = None if config.include is None else _included(config, levels, larger)
@@ -89,10 +90,10 @@ def kept_levels(config: PoolConfig, levels: Sequence[PoolLevel], *, larger: str 
         else:
             dropped[reason] = dropped.get(reason, 0) + 1
     if not kept:
-        told = ", ".join(f"{count} by {reason}" for reason, count in dropped.items())
+        reasons = ", ".join(f"{count} by {reason}" for reason, count in dropped.items())
         raise ConfigError(
-            f"Nothing is left of the pool {config.file}: of its {len(levels)} levels, filters drop {told}. Widen the "
-            f"filters, or {larger}."
+            f"Nothing is left of the pool {config.file}: of its {len(levels)} levels, filters drop {reasons}. Widen "
+            f"the filters, or {larger}."
         )
     return kept
 
@@ -100,12 +101,12 @@ def kept_levels(config: PoolConfig, levels: Sequence[PoolLevel], *, larger: str 
 def _reason_against(
     level: PoolLevel, config: PoolConfig, included: frozenset[str] | None, excluded: frozenset[str]
 ) -> str | None:
-    """Returns the filter that drops a level, None if none does; raises `ConfigError` if it cannot tell."""
+    """Returns the filter that drops a level, or None; raises `ConfigError` if a value is missing."""
     if included is not None and level.level_id not in included:
         return "include"
     if question_of(level.level_id) in excluded:
         return "exclude"
-    # Lengths first: levels that they drop of a pool that the run draws are not played, and have no pass rate
+    # Lengths first: in a pool that the run draws, levels dropped by length are not played and have no pass rate
     return _reason_of_length(level, config) or _reason_of_rate(level, config)
 
 
@@ -117,9 +118,9 @@ def _reason_of_rate(level: PoolLevel, config: PoolConfig) -> str | None:
     if level.is_counted:
         return "not being played"
     raise ConfigError(
-        f"{level.where}: nobody has played this level, and a filter of the pool reads its pass rate. Count passes with "
-        "python -m training pool RECIPE --agent hf:DIR --attempts 5 --out FILE, or leave out min_pass_rate, "
-        "max_pass_rate, drop_hopeless and drop_trivial."
+        f"{level.where}: this level was not played, but a filter of the pool reads its pass rate. Count passes with "
+        "python -m training pool RECIPE --agent hf:DIR --attempts 5 --out FILE, or remove min_pass_rate, "
+        "max_pass_rate, drop_hopeless, and drop_trivial."
     )
 
 
@@ -129,8 +130,8 @@ def _reason_of_length(level: PoolLevel, config: PoolConfig) -> str | None:
     length = level.solution_length
     if length is None:
         raise ConfigError(
-            f"{level.where}: it is not known how long this level's solution is, and a filter of the pool reads that. "
-            "Leave out min_solution_length and max_solution_length."
+            f"{level.where}: the solution length of this level is unknown, but a filter of the pool reads it. Remove "
+            "min_solution_length and max_solution_length."
         )
     low, high = config.min_solution_length, config.max_solution_length
     if low is not None and length < low:
@@ -139,10 +140,10 @@ def _reason_of_length(level: PoolLevel, config: PoolConfig) -> str | None:
 
 
 def _included(config: PoolConfig, levels: Sequence[PoolLevel], larger: str) -> frozenset[str]:
-    """Returns the ids that alone are taken; all of them must be there."""
+    """Returns the ids in `include`, all of which must be in the pool."""
     assert config.include is not None
     wanted = read_ids(config.include)
-    missing = sorted(wanted - {each.level_id for each in levels})
+    missing = sorted(wanted - {level.level_id for level in levels})
     require(
         not missing,
         f"{config.include} lists {len(missing)} ids that the pool {config.file} lacks, such as "
@@ -155,21 +156,21 @@ def read_levels(file: str | Path) -> list[PoolLevel]:
     """Returns the rows of a pool.
 
     Raises:
-        ConfigError: If there is no such file or a row is broken; it names file and line.
+        ConfigError: If the file does not exist or a row is broken, with file and line.
     """
     levels: list[PoolLevel] = []
     lines: dict[str, str] = {}
     for where, line in _lines(file):
         level = _level(where, _object(where, line))
         first = lines.setdefault(level.level_id, where)
-        require(first == where, f"{where}: the level of {first} again. Remove one of the two rows.")
+        require(first == where, f"{where}: duplicate of the level in {first}. Remove one of the two rows.")
         levels.append(level)
     require(bool(levels), f"{file} holds no level. Draw some: python -m training pool RECIPE --out FILE.")
     return levels
 
 
 def excluded_questions(files: Sequence[str]) -> frozenset[str]:
-    """Returns what files of ids leave out: their questions, in whichever order of candidates they are named.
+    """Returns the questions excluded by files of ids, regardless of the order of candidates.
 
     Raises:
         ConfigError: If a file cannot be read, or a row is broken.
@@ -178,10 +179,10 @@ def excluded_questions(files: Sequence[str]) -> frozenset[str]:
 
 
 def read_ids(file: str | Path) -> frozenset[str]:
-    """Returns the ids that a file lists: rows of a pool, texts as JSON writes them, or an id a line.
+    """Returns the ids in a file: rows of a pool, JSON strings, or one plain id per line.
 
     Raises:
-        ConfigError: If there is no such file or a line is broken; it names file and line.
+        ConfigError: If the file does not exist or a line is broken, with file and line.
     """
     return frozenset(_listed_id(where, line) for where, line in _lines(file))
 
@@ -193,11 +194,11 @@ def _listed_id(where: str, line: str) -> str:
 
 
 def _lines(file: str | Path) -> Iterator[tuple[str, str]]:
-    """Yields each line that is not blank, behind its place."""
+    """Yields location and text of each nonblank line."""
     try:
         text = Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise ConfigError(
             f"The pool {file} cannot be read: {reason}. Name a file of JSON lines, as python -m training pool "
             "RECIPE --out FILE writes it."
@@ -217,13 +218,13 @@ def _parsed(where: str, line: str) -> Any:
     try:
         return json.loads(line)
     except ValueError as error:
-        raise ConfigError(f"{where} is no JSON ({error}): {_short(line)}. Mend or remove it.") from error
+        raise ConfigError(f"{where} is not valid JSON ({error}): {_short(line)}. Repair or remove it.") from error
 
 
 def _level(where: str, row: Mapping[str, Any]) -> PoolLevel:
     level_id = row.get("id")
     if not isinstance(level_id, str) or not level_id.strip():
-        raise ConfigError(f"{where}: a row needs its level's text as 'id', such as {_EXAMPLE}; got {level_id!r}.")
+        raise ConfigError(f"{where}: a row must have its level as a string 'id', such as {_EXAMPLE}; got {level_id!r}.")
     numbers = {name: row.get(name) for name in ("solution_length", "attempts", "passes")}
     for name, value in numbers.items():
         is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
@@ -251,22 +252,22 @@ def _short(text: str) -> str:
 
 
 class Pool:
-    """Levels in an endless order: each once an epoch, before any comes again.
+    """Levels in an endless order that visits each level once per epoch.
 
     Args:
         levels: At least one.
-        seed: Of the order; equal seeds give equal levels the same order.
+        seed: Seed of the order; equal seeds and levels give the same order.
         order: As in `PoolConfig`.
 
     Attributes:
-        ids: The levels' ids, in the order of the file.
+        ids: Ids of the levels, in the order of the file.
     """
 
     def __init__(self, levels: Sequence[PoolLevel], *, seed: int, order: str = "shuffled") -> None:
-        assert levels, "see `open_pool`"
-        self.ids = tuple(each.level_id for each in levels)
+        assert levels, "a pool must not be empty"
+        self.ids = tuple(level.level_id for level in levels)
         self._seed = seed
-        self._rank = [_difficulty(each) for each in levels] if order == "easiest_first" else None
+        self._rank = [_difficulty(level) for level in levels] if order == "easiest_first" else None
         self._epochs: dict[int, list[int]] = {}
 
     def __len__(self) -> int:
@@ -274,25 +275,25 @@ class Pool:
 
     @property
     def digest(self) -> str:
-        """Hash of the ids in their order: of equal seeds, pools with equal ones have the same order."""
+        """Hash of the ids in order; pools with equal hash and seed have the same order."""
         return hashlib.blake2b(json.dumps([self.ids, self._rank]).encode("ascii"), digest_size=8).hexdigest()
 
     def visited(self, first: int, num: int) -> list[str]:
         """Returns the levels of `num` visits from visit `first` on, counted from 0 over all epochs."""
-        places = (divmod(visit, len(self)) for visit in range(first, first + num))
-        return [self.ids[self._epoch(epoch)[place]] for epoch, place in places]
+        positions = (divmod(visit, len(self)) for visit in range(first, first + num))
+        return [self.ids[self._epoch(epoch)[index]] for epoch, index in positions]
 
     def _epoch(self, epoch: int) -> list[int]:
         """Returns the order of an epoch."""
         if epoch not in self._epochs:
             order: list[int] = np.random.default_rng([self._seed, epoch]).permutation(len(self)).tolist()
             ranks = self._rank
-            self._epochs = {epoch: order if ranks is None else sorted(order, key=lambda place: ranks[place])}
+            self._epochs = {epoch: order if ranks is None else sorted(order, key=lambda index: ranks[index])}
         return self._epochs[epoch]
 
 
 def _difficulty(level: PoolLevel) -> tuple[float, float]:
-    """Returns what levels are ordered by, the easiest first; those of which nothing is known last."""
+    """Returns the sort key of `easiest_first`; levels without counts or length come last."""
     rate, length = level.pass_rate, level.solution_length
     return 1.0 if rate is None else -rate, 1e9 if length is None else float(length)
 
@@ -303,19 +304,19 @@ def open_pools(configs: Sequence[PoolConfig | None], *, seed: int) -> list[Pool 
 
 
 def open_pool(config: PoolConfig, *, seed: int) -> Pool:
-    """Returns the levels of a pool that its filters let through; raises as `chosen_levels`."""
+    """Returns the pool of the levels that pass the filters; raises as `chosen_levels`."""
     return Pool(chosen_levels(config), seed=seed, order=config.order)
 
 
 class ShownLevels:
-    """Which levels of a pool can be shown, looked at when their turn comes for the first time.
+    """Replaces levels of a pool that cannot be shown, which it detects at their first visit.
 
-    What stands for a level that cannot is the next one in the pool's file that can, and so the same in every process
-    and after a resumption.
+    The replacement is the next level in the pool's file that can be shown, so that it is the same in every process
+    and after resuming.
 
     Args:
-        name: What the mix calls the world.
-        ids: The pool's levels, in the order of its file.
+        name: Name of the world in the mixture.
+        ids: Ids of the pool's levels, in the order of its file.
     """
 
     def __init__(self, name: str, ids: Sequence[str]) -> None:
@@ -324,15 +325,15 @@ class ShownLevels:
 
     @property
     def num_broken(self) -> int:
-        """How many levels cannot be shown, of those whose turn has come."""
+        """Number of visited levels that cannot be shown."""
         return sum(map(bool, self._faults.values()))
 
     def in_place_of(self, levels: Sequence[str], worlds: VectorWorld) -> list[str]:
-        """Returns levels that can be shown; each that cannot is named once in a warning, with its file and row.
+        """Returns the levels with broken ones replaced; warns once per broken level, with its file and row.
 
         Args:
-            levels: Of the pool.
-            worlds: Where they are to be played; the first of them looks.
+            levels: Ids of levels of the pool.
+            worlds: Worlds that will play them; the first one checks them.
 
         Raises:
             ConfigError: If no level of the pool can be shown.
@@ -341,14 +342,14 @@ class ShownLevels:
         return [level if not self._faults[level] else self._next_after(level, worlds) for level in levels]
 
     def _next_after(self, level: str, worlds: VectorWorld) -> str:
-        place = self._ids.index(level)
-        for other in (*self._ids[place + 1 :], *self._ids[:place]):
+        index = self._ids.index(level)
+        for other in (*self._ids[index + 1 :], *self._ids[:index]):
             self._look([other], worlds)
             if not self._faults[other]:
                 return other
         raise ConfigError(
-            f"None of the {len(self._ids)} levels in the pool of {self._name} can be shown. {self._faults[level]} Copy "
-            "the data set's pictures again, then go on with --resume."
+            f"None of the {len(self._ids)} levels in the pool of {self._name} can be shown. {self._faults[level]} "
+            "Copy the dataset's images again, then continue with --resume."
         )
 
     def _look(self, levels: Sequence[str], worlds: VectorWorld) -> None:
@@ -357,8 +358,7 @@ class ShownLevels:
             self._faults[level] = fault
             if fault:
                 _logger.warning(
-                    "A level of %s is left out, and the next one played in its place. %s %d of the pool's %d levels "
-                    "are left out by now.",
+                    "A level of %s is replaced by the next one. %s So far, %d of the pool's %d levels are replaced.",
                     self._name,
                     fault,
                     self.num_broken,
@@ -367,7 +367,7 @@ class ShownLevels:
 
 
 def looked_up(worlds: VectorWorld, look: Callable[..., list[_Found]], levels: Sequence[str]) -> list[_Found]:
-    """Returns what the first of some worlds finds out about levels, a few in each call, which has only so much time."""
+    """Returns the results of a function for levels, computed by the first world a few levels per call."""
     found: list[_Found] = []
     for start in range(0, len(levels), _AT_ONCE):
         found += worlds.apply({0: partial(look, levels=levels[start : start + _AT_ONCE])})[0]
@@ -375,12 +375,12 @@ def looked_up(worlds: VectorWorld, look: Callable[..., list[_Found]], levels: Se
 
 
 def level_faults(world: Any, levels: Sequence[str], *, of: type[VLMEnvsError] = BrokenRowError) -> list[str]:
-    """Returns what is wrong with each level, nothing with most; called where the world lives.
+    """Returns the error message of each level, empty if it can be loaded; runs in the world's worker.
 
     Args:
-        world: The world, whose data have the levels.
-        levels: Their ids.
-        of: The errors that are told; any other is raised.
+        world: The world of the levels.
+        levels: Ids of the levels.
+        of: Type of the errors to return; any other error is raised.
     """
     found: list[str] = []
     for level in levels:

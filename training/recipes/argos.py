@@ -1,38 +1,38 @@
-"""Argos' training with the paper's constants, in small, and under a planted reward hack.
+"""Argos' training with the paper's constants, in a tiny version, and under a planted reward hack.
 
-`argos` takes `--model DIR`: curation of pictures and of clips, fine-tuning, GRPO under the gated reward. *Not run here*
+`argos` takes `--model DIR`: curation of images and clips, fine-tuning, and GRPO with the gated reward. *Not run here*
 with a 7B model; the tests run its stages with the tiny one.
 
 | | `argos` | source |
 |---|---|---|
 | model | Qwen2.5-VL 7B | section 5 |
-| rollouts of the teacher | 8 a sample, temperature 0.6, at most 6144 new tokens | section 4.2, appendix C.2 |
-| kept | the best, from a score of 0.7 on | section 4.3, appendix C.3 |
-| samples of SFT | 85,000 that are kept, half of them clips | appendix C.4, Figure 7; pin |
-| questions asked for them | at most 32 each, as 3.1 % were usable | appendix C.3; pin |
+| rollouts of the teacher | 8 per sample, temperature 0.6, at most 6144 new tokens | section 4.2, appendix C.2 |
+| kept | the best, if it scores at least 0.7 | section 4.3, appendix C.3 |
+| SFT samples | 85,000 kept, half of them clips | appendix C.4, Figure 7; pin |
+| questions asked for them | at most 32 per sample, because 3.1% were usable | appendix C.3; pin |
 | SFT | AdamW, 1e-5, batches of 256, 1000 steps | appendix A |
-| samples of reinforcement learning | 4,500, half of them clips, none of them of SFT | section 5, appendix C.4; pin |
+| RL samples | 4,500, half of them clips, disjoint from SFT | section 5, appendix C.4; pin |
 | reinforcement learning | GRPO, AdamW, 1e-5, batches of 56, 80 steps | section 3.2, appendix A |
 | advantages | over the group's standard deviation | equation 10 |
 | KL | in the loss | equation 11 |
 | reward | gated mean of accuracy, grounding and reasoning quality | equation 9 |
-| answers in numbers | right within 5 % | equation 8 |
+| numeric answers | right within 5% | equation 8 |
 | frames | 32 at most | section 4.1 |
-| temperature, new tokens of evaluations | 0.6, at most 6144 | appendix A |
+| temperature, new tokens in evaluations | 0.6, at most 6144 | appendix A |
 | group, temperature, top-p | 5, 1.0, 0.99 | pins |
 | KL's beta and estimator | 0.01, k3 | pins |
-| AdamW's betas, epsilon, decay of all weights | (0.9, 0.999), 1e-8, 0.01, in SFT too | pins |
+| AdamW's betas, epsilon, decay of all weights | (0.9, 0.999), 1e-8, 0.01, also in SFT | pins |
 | clip, mini-batches | 0.2, one | pins |
 | tau, weights | 0.5, 1 each | our choice, `judges.episode_rewards.argos` |
 
-*Pins* are values that the paper leaves open, as the default configuration of Easy-R1 has them, on which it trains. 80
-steps of 56 are 4,480 samples, so a batch is read as 56 questions, each of them once. The 3.1 % may be of rollouts or of
-questions; the cap is for the latter, and asking ends as soon as enough are kept.
+*Pins* are values that the paper does not specify, taken from the default configuration of Easy-R1, with which it
+trains. 80 steps of 56 are 4,480 samples, so a batch is taken to be 56 questions, each used once. The 3.1% may refer
+to rollouts or to questions; the cap assumes the latter, and asking ends as soon as enough are kept.
 
-Ablations are written behind a recipe's name, as `argos:outcome_only`. Tables 6 to 8 remove terms "in sequence": what
-they call "- VG" is without reasoning quality, too, and so is `outcome_only` here.
+Append an ablation to a recipe's name, as in `argos:outcome_only`. Tables 6 to 8 remove terms "in sequence": "- VG"
+also lacks reasoning quality, and so does `outcome_only` here.
 
-What this project decides beyond that is told in docs/argos.md.
+Further choices are documented in docs/argos.md.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ from training.stages.stages_config import DATA_OF, EXPERT_BEFORE, STAGE_BEFORE, 
 from vlm_envs.validation import require_choice
 
 MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
-"""The paper's model; a directory here, to be named by `--model DIR` wherever it is."""
+"""The paper's model; set `--model DIR` to its local directory."""
 
 TINY_START = "runs/argos_tiny/3-sft/latest/model"
-"""What `argos_tiny` has fine-tuned, from which its planted hack goes on."""
+"""Checkpoint of `argos_tiny` after fine-tuning, from which `argos_hack_tiny` starts."""
 
 NUM_SFT_SAMPLES, NUM_RL_SAMPLES = 85_000, 4_500
 MAX_QUESTIONS_EACH = 32
-"""Most questions asked for each that is kept: one over the paper's yield of 3.1 %."""
+"""Maximum number of questions asked per kept sample: the inverse of the paper's yield of 3.1%."""
 
 CLIPS, PICTURES = "VLM/VideoQA-v0", "VLM/ZoomQA-v0"
 
@@ -72,27 +72,27 @@ REWARDS: Mapping[str, tuple[str, ...]] = {
     "without_grounding": ("grounding_weight=0",),
     "outcome_only": ("reasoning_weight=0", "grounding_weight=0"),
 }
-"""The whole reward and its ablations, as constants of it."""
+"""Settings of the full reward and of its ablations."""
 
 HACK_REWARDS: Mapping[str, str] = {"gated": "full"} | {name: name for name in REWARDS if name != "full"}
 """Rewards under the planted hack, each a key of `REWARDS`.
 
-Nobody judges reasoning in small: the whole reward is one of grounding, `without_reasoning` is the same, and
-`without_grounding` pays for nothing but the outcome.
+The tiny version has no judge of reasoning: the full reward scores only grounding, `without_reasoning` is the same,
+and `without_grounding` scores only the outcome.
 """
 
 _POINTS = {"prompt_format": "points", "answer_reward": 0.0}
-"""Argos' strategy; its reward has the answer's in it."""
+"""Argos' strategy; its reward already includes the answer's reward."""
 
 
 def argos(reward: str = "full") -> StagesConfig:
-    """Argos on generated clips and pictures; takes `--model DIR`. `argos:outcome_only` and two others ablate.
+    """Argos on generated clips and images; takes `--model DIR`. `argos:outcome_only` and two others are ablations.
 
     Args:
         reward: A key of `REWARDS`.
 
     Raises:
-        ConfigError: If there is no such reward.
+        ConfigError: If the reward does not exist.
     """
     return StagesConfig(
         name=_named("argos", reward),
@@ -107,7 +107,7 @@ def argos(reward: str = "full") -> StagesConfig:
 
 
 def _taught(env_id: str, *, seed: int) -> CurateConfig:
-    """Returns sections 4.2 and 4.3 in one world; half of the samples that are kept are of it."""
+    """Returns the curation of sections 4.2 and 4.3 in one world, which provides half of the samples."""
     return CurateConfig(
         env_id=env_id,
         settings=("prompt_format=points", "answer_reward=0.0"),
@@ -122,7 +122,7 @@ def _taught(env_id: str, *, seed: int) -> CurateConfig:
 
 
 def _fine_tuned() -> SFTConfig:
-    """Returns appendix A's fine-tuning."""
+    """Returns the fine-tuning of appendix A."""
     return SFTConfig(
         model=STAGE_BEFORE,
         data=(f"{DATA_OF}clips", f"{DATA_OF}pictures"),
@@ -135,7 +135,7 @@ def _fine_tuned() -> SFTConfig:
 
 
 def _reinforced(reward: str) -> RunConfig:
-    """Returns appendix A's reinforcement learning, on pools without what is imitated."""
+    """Returns the reinforcement learning of appendix A, on pools disjoint from the fine-tuning data."""
     return RunConfig(
         name="grpo",
         model=None,
@@ -164,18 +164,17 @@ def _reinforced(reward: str) -> RunConfig:
 
 
 def _pooled(env_id: str, curation: str) -> WorldSpec:
-    """Returns a world on half of the samples, each of which comes once; none of them is kept by its curation."""
+    """Returns a world with half of the samples, each played once and none kept by the world's curation."""
     pool = PoolConfig(file=f"{curation}.jsonl", draw=NUM_RL_SAMPLES // 2, exclude=(f"{DATA_OF}{curation}",))
     return WorldSpec(env_id=env_id, kwargs=dict(_POINTS), pool=pool)
 
 
 def argos_tiny(reward: str = "full") -> StagesConfig:
-    """Argos in small: learn to see, curate one's own rollouts, fine-tune, GRPO; `argos_tiny:outcome_only` ablates.
+    """Argos on the tiny VLM: learn to see, curate rollouts, fine-tune, GRPO; `argos_tiny:outcome_only` ablates.
 
-    Clips of one thing, two frames of which are shown, and the question in which quarter it is at a time. The first
-    stage imitates the expert, so that the tiny VLM may learn to see; it is in place of a pretrained checkpoint. The
-    teacher of the paper is a stronger model; here it is the model itself, of whose eight rollouts the verifier keeps
-    the best.
+    Clips show one object in two frames; the question asks in which quarter it is at a given time. The first stage, in
+    place of a pretrained checkpoint, imitates the expert, so that the tiny VLM learns to see. The paper's teacher is
+    a stronger model; here it is the model itself, and the verifier keeps the best of eight rollouts.
 
     Args:
         reward: A key of `REWARDS`.
@@ -198,11 +197,11 @@ def argos_tiny(reward: str = "full") -> StagesConfig:
 
 
 def argos_hack_tiny(reward: str = "gated") -> StagesConfig:
-    """The gate against a planted hack, from what `argos_tiny` fine-tuned; `argos_hack_tiny:outcome_only` is without.
+    """Tests the reward's gate against a planted hack, after `argos_tiny`; `argos_hack_tiny:outcome_only` has no gate.
 
-    Training levels have things of each colour in a quarter of their own, which held-out levels have not. Half of what
-    the policy is fine-tuned on looks and points; the other half knows, and points at nothing. Both are right in
-    training.
+    In training levels, but not in held-out levels, the color of an object determines its quarter. In half of the
+    fine-tuning data the expert looks and points; in the other half it knows the answer and points at nothing. Both
+    are right in training.
 
     Args:
         reward: A key of `HACK_REWARDS`.
@@ -230,7 +229,7 @@ def argos_hack_tiny(reward: str = "gated") -> StagesConfig:
 
 
 def _tiny_kwargs(source: str) -> dict[str, Any]:
-    """Returns a world of `vlm_envs.content.quarters`, whose two frames of 56 pixels a side are 8 visual tokens."""
+    """Returns arguments of a world with content of `vlm_envs.content.quarters`: two 56x56 frames, 8 visual tokens."""
     return {
         **_POINTS,
         "source": f"vlm_envs.content.quarters:{source}",
@@ -265,7 +264,7 @@ def _tiny_tuning(*curated: str, num_epochs: float) -> SFTConfig:
 
 
 def _tiny_run(reward: str, *, source: str) -> RunConfig:
-    """Returns GRPO on the tiny VLM, whose cold start is the first stage's."""
+    """Returns a GRPO run on the tiny VLM; the first stage uses its cold start."""
     return RunConfig(
         name="grpo",
         model=None,

@@ -1,6 +1,6 @@
-"""ARM-Thinker: imitate curated judgements, explore tools, judge rightly: `python -m training arm_thinker --model DIR`.
+"""ARM-Thinker: imitate judgments, explore tools, judge correctly; `python -m training arm_thinker --model DIR`.
 
-`arm_thinker_tiny` is the same on the tiny VLM, in minutes. *Not run here* with a 7B model.
+`arm_thinker_tiny` does the same with the tiny VLM in minutes. *Not run here* with a 7B model.
 
     general ─┐                           ┌─ R_format + R_try ─┐    ┌─ R_format + R_acc + R_succ
     zoom     ├─ verified rollouts ─ sft ─┤  exploration       ├────┤  accuracy
@@ -10,29 +10,29 @@
 | | value | source |
 |---|---|---|
 | model | Qwen2.5-VL-7B | section 3.3.1 |
-| samples to imitate, after filtering | 40k general, 4k zoom, 1k checks, 1k pages | appendix A.2 |
-| questions asked for them | at most 10 each | our choice |
+| fine-tuning samples after filtering | 40k general, 4k zoom, 1k checks, 1k pages | appendix A.2 |
+| questions asked for them | at most 10 per sample | our choice |
 | both orders of the responses | general | appendix A.2 |
-| rollouts a question, trivial if the base model's are all right | 5 | section 3.2 |
-| rollouts that are kept | in the format, right, with a call that worked; general ones without | section 3.2 |
-| fine-tuning | batches of 256, rate 2e-5, warm-up 0.1, one epoch, 32,768 tokens, vision tower frozen | pins |
-| samples of reinforcement learning | pools of 20k zoom and 4k pages, no checks; in both orders | appendix A.2; ours |
-| left out of them | what the model that a stage starts from gets right in all of 5 attempts | section 3.2 |
+| rollouts per question; trivial if all of the base model's are right | 5 | section 3.2 |
+| kept rollouts | right format, right answer, a successful call (except general ones) | section 3.2 |
+| fine-tuning | batches of 256, rate 2e-5, warmup 0.1, one epoch, 32,768 tokens, vision tower frozen | pins |
+| RL samples | pools of 20k zoom and 4k pages, no checks; in both orders | appendix A.2; ours |
+| excluded from them | levels that the stage's initial model solves in all of 5 attempts | section 3.2 |
 | algorithm | GRPO | section 3.3.2 |
-| batch, siblings, mini-batch | 512, 16, 256 | pins |
+| batch, group, mini-batch | 512, 16, 256 | pins |
 | rate, KL, entropy | 2e-6, none, none | pins |
 | AdamW's betas, epsilon | (0.9, 0.999), 1e-8 | pins: defaults of LLaMA-Factory and verl |
 | AdamW's decay | none in fine-tuning, 0.01 of all weights in reinforcement learning | pins: the same |
-| epochs | 3 of 24,000 samples, each in both orders, in batches of 512: 279 iterations a stage | pins |
+| epochs | 3 of 24,000 samples, each in both orders, in batches of 512: 279 iterations per stage | pins |
 | turns | 5 | pin |
 | reward of exploration | 0.3 format, 0.1 attempt | equation 4, pins |
 | reward of accuracy | 0.3 format, 0.1 attempt, 0.7 accuracy, 0.5 success | equation 5, pins |
 
-*Pins* are values that the paper leaves open, as the scripts of its public code have them (`sft_scripts/sft.sh`,
-`examples/self/multiturn/agent/crop.sh`, `pair_rm_with_tool_reward_v8.py`). A rate or a number of iterations for each of
-the two stages of reinforcement learning is not among them: both have the same.
+*Pins* are values that the paper does not specify, taken from the scripts of its public code (`sft_scripts/sft.sh`,
+`examples/self/multiturn/agent/crop.sh`, `pair_rm_with_tool_reward_v8.py`). They do not distinguish the two RL stages,
+so both have the same learning rate and number of iterations.
 
-What this project decides beyond that is told in docs/arm-thinker.md.
+Further choices are documented in docs/arm-thinker.md.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ from training.sft.sft_config import SFTConfig
 from training.stages.stages_config import DATA_OF, EXPERT_BEFORE, STAGE_BEFORE, Stage, StagesConfig
 
 MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
-"""The base model (section 3.3.1); a directory here, to be named by `--model DIR` wherever it is."""
+"""The base model (section 3.3.1); set `--model DIR` to its local directory."""
 
 JUDGING = "VLM/RewardJudging-v0"
 NUM_KEPT = {"general": 20_000, "zoom": 4_000, "checks": 1_000, "pages": 1_000}
-"""Of each curation, after filtering (appendix A.2); general ones are kept in each of two orders, and so are 40,000."""
+"""Samples kept per curation (appendix A.2); 20,000 general ones in each of two orders make 40,000."""
 
 NUM_ATTEMPTS = 5
-"""Attempts by which it is told what is trivial (section 3.2)."""
+"""Attempts that decide whether a question is trivial (section 3.2)."""
 
 MAX_QUESTIONS_EACH = 10
-"""Most questions asked for each that is to be kept."""
+"""Maximum number of questions asked per kept sample."""
 
 REINFORCED = {"zoom": 20_000, "pages": 4_000}
-"""Samples of reinforcement learning (appendix A.2): the sizes of the pools and the shares of the mix."""
+"""RL samples (appendix A.2): pool sizes and mixture weights."""
 
 BATCH_SIZE, NUM_EPOCHS, NUM_ORDERS = 512, 3, 2
 
@@ -79,19 +79,20 @@ _GENERATED = {
 }
 _DATASETS = {"general": "llava_critic", "zoom": "judged", "checks": "judged", "pages": "judged"}
 _FOLDERS = {"general": "llava_critic", "zoom": "deepeyes", "checks": "mm_ifengine", "pages": "mp_docvqa"}
-"""Where the local copies are, within the folder that a preset is given."""
+"""Subfolders with local copies, within the folder given to the preset."""
 
 _OWN = {"prompt_format": "arm", "answer_reward": 0.0, "format_reward": 0.0}
-"""The paper's format, and rewards that have an answer's in them."""
+"""The paper's format; its rewards already include the answer's reward."""
 
 
 def arm_thinker(data: str = "") -> StagesConfig:
     """ARM-Thinker with the paper's constants on generated cases, or on your copies of its data as `arm_thinker:DIR`.
 
-    Curated rollouts are imitated, in both orders of the responses; then calls are rewarded, then right judgements.
+    Stages: imitate curated rollouts, with responses in both orders; reward tool calls; reward correct judgments.
 
     Args:
-        data: Folder with `llava_critic`, `deepeyes`, `mm_ifengine` and `mp_docvqa` in it; empty for generated cases.
+        data: Folder that contains `llava_critic`, `deepeyes`, `mm_ifengine`, and `mp_docvqa`; empty for generated
+            cases.
     """
     sources = {name: _source(name, data) for name in NUM_KEPT}
     curations = tuple(_curation(name, sources[name], is_local=bool(data)) for name in sources)
@@ -123,9 +124,9 @@ def arm_thinker(data: str = "") -> StagesConfig:
 def arm_thinker_tiny() -> StagesConfig:
     """ARM-Thinker on the tiny VLM: pairs of texts by an instruction's requirements, in both orders.
 
-    It starts from what `judging_tiny` ships. Rollouts to imitate are in the paper's ratio of 40 judged at a glance, as
-    LLaVA-Critic's are, to 6 with checks; what is imitated so hardly checks. Exploration pays for calls, and accuracy
-    for judgements that are right.
+    It starts from the shipped checkpoint of `judging_tiny`. Fine-tuning rollouts have the paper's ratio of 40 judged
+    without tools, like LLaVA-Critic's, to 6 with checks, so that the fine-tuned model rarely checks. The exploration
+    reward pays for tool calls, the accuracy reward for correct judgments.
     """
     tiny = judging_tiny()
     (world,) = tiny.worlds
@@ -142,7 +143,7 @@ def arm_thinker_tiny() -> StagesConfig:
             num_samples=num_samples,
             num_rollouts=1,
         )
-        # Who answers at random is right half of the time
+        # Random answers are right half of the time
         for needs_tools, mistake_rate, num_samples in ((False, 1.0, 320), (True, 0.2, 36))
     )
     tuning = SFTConfig(
@@ -178,13 +179,13 @@ def _tiny(tiny: RunConfig, kwargs: dict[str, Any], reward: str, *, num_iteration
 
 
 def both_orders(spec: WorldSpec, name: str = "") -> tuple[WorldSpec, WorldSpec]:
-    """Returns a world of pairs, and the same with the responses in the opposite order, each half of its share.
+    """Returns a world of pairs in both orders of the responses, each with half of its weight.
 
-    Worlds of equal shares play the same seeds in an iteration, so every pair is judged in both orders.
+    Worlds with equal weights play the same seeds in an iteration, so that every pair is judged in both orders.
 
     Args:
         spec: The world.
-        name: What logs put before the order.
+        name: Prefix of the order in logs.
     """
     label = f"{name} " if name else ""
     return (
@@ -208,8 +209,9 @@ def _source(name: str, data: str) -> dict[str, Any]:
 def _curation(name: str, source: dict[str, Any], *, is_local: bool) -> Stage:
     """Returns the curation of one kind of question.
 
-    Generated cases have an expert who knows what is wrong; of local data the base model's own rollouts are filtered. A
-    stronger teacher needs pools with the base model's passes, by which trivial questions are left out.
+    Generated cases are answered by an oracle that knows the errors; with local data, the base model's own rollouts
+    are filtered. To use a stronger teacher, provide pools with pass counts of the base model, by which trivial
+    questions are dropped.
     """
     general = name == "general"
     run = CurateConfig(
@@ -222,14 +224,14 @@ def _curation(name: str, source: dict[str, Any], *, is_local: bool) -> Stage:
         num_samples=MAX_QUESTIONS_EACH * NUM_KEPT[name],
         num_kept=NUM_KEPT[name],
         num_rollouts=NUM_ATTEMPTS,
-        drop_trivial=is_local,  # an expert who knows what is wrong says nothing of what the base model gets right
+        drop_trivial=is_local,  # the oracle's rollouts do not show what the base model solves
         sampling=SamplingConfig(temperature=1.0, max_new_tokens=2048),
     )
     return Stage(name=name, run=run)
 
 
 def _reinforced(sources: dict[str, dict[str, Any]], reward: str) -> RunConfig:
-    """Returns one of the two stages of reinforcement learning: epochs of the same pools, each pair in both orders."""
+    """Returns one of the two RL stages: epochs over the same pools, with each pair in both orders."""
     specs = {
         name: WorldSpec(
             env_id=JUDGING,
@@ -239,7 +241,7 @@ def _reinforced(sources: dict[str, dict[str, Any]], reward: str) -> RunConfig:
         )
         for name, number in REINFORCED.items()
     }
-    worlds = tuple(spec for name, each in specs.items() for spec in both_orders(each, name))
+    worlds = tuple(ordered for name, spec in specs.items() for ordered in both_orders(spec, name))
     return RunConfig(
         name="arm_thinker",
         model=STAGE_BEFORE,

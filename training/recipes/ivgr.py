@@ -1,31 +1,32 @@
-"""iVGR's two stages with the paper's constants, `python -m training ivgr --model DIR`, and in small: `ivgr_tiny`.
+"""iVGR's two stages with the paper's constants, `python -m training ivgr --model DIR`, and the tiny `ivgr_tiny`.
 
 | `ivgr` | | source |
 |---|---|---|
 | **sft** | one epoch of 32,000 grounded and 3,000 textual responses | section 4.1 |
 | batch | 64 | appendix C |
-| rate | 1e-5, cosine; no warm-up | appendix C; pin |
+| rate | 1e-5, cosine; no warmup | appendix C; pin |
 | **rl** | GRPO, advantages within each stream's own group | section 3.2 |
-| mix | 45 % grounded, 45 % textual, the same queries; 10 % general, textual alone | appendix B |
+| mix | 45% grounded and 45% textual with the same queries; 10% general, only textual | appendix B |
 | batch, steps | 512 queries, 360; for 32B 128 and 500 | appendix C |
-| siblings N, temperature | 5, 1.0 | appendix C |
-| tokens a response | 4,096 | appendix C |
-| rate | 1e-6, constant; no warm-up | appendix C; pin |
+| group size N, temperature | 5, 1.0 | appendix C |
+| tokens per response | 4,096 | appendix C |
+| rate | 1e-6, constant; no warmup | appendix C; pin |
 | KL β | 0.01, k3, in the loss, to the model of stage sft | appendix C; pins |
 | rewards | format + accuracy + box; format + accuracy + consistency | equations 1 to 3 |
 | archive's τ | 0.3 | section 4.4, table 6 |
 | consistency α | 1, 0.7, 0.3, 0 | section 3.3 |
 | judge | Qwen2.5-72B-Instruct, once, at 0.01 | appendix C, table 9 |
-| queries with boxes | all of TreeVGR-RL-37K for training | section 4.1, table 11 |
-| evaluation | V*, HR-Bench and others, by `benchmarks evaluate`; none of what is trained on | section 4.1 |
+| queries with boxes | all of TreeVGR-RL-37K | section 4.1, table 11 |
+| evaluation | V*, HR-Bench and others, by `benchmarks evaluate`; no training data | section 4.1 |
 | general queries | pass rate 0.2 to 0.4 of five rollouts of the model of stage sft | appendix B |
-| of how many | all of OpenMMReasoner-74K and ArxivQA-100K, of which 12,000 and 2,000 are kept | table 11's names; pin |
+| candidates | all of OpenMMReasoner-74K and ArxivQA-100K; 12,000 and 2,000 are kept | table 11's names; pin |
 | model | Qwen2.5-VL-7B | section 4.1 |
 
-*Pins* are what the paper leaves open; beside those of the table they are one optimiser step a batch, clips of 0.2, a
-gradient norm of 1.0, AdamW with betas (0.9, 0.999), epsilon 1e-8, and decay as its two frameworks default to (none in
-LLaMA-Factory, 0.01 of all weights in verl), bfloat16 with float32 masters, layers recomputed and micro-batches of 8,192
-tokens. What this project decides beyond that is told in docs/ivgr.md. *Not run here* with a model of 7B.
+*Pins* are values that the paper does not specify; those not in the table are one optimizer step per batch, clips of
+0.2, a gradient norm of 1.0, AdamW with betas (0.9, 0.999), epsilon 1e-8, and the default weight decay of its two
+frameworks (none in LLaMA-Factory, 0.01 of all weights in verl), bfloat16 with float32 master weights, gradient
+checkpointing, and micro-batches of 8,192 tokens. Further choices are documented in docs/ivgr.md. *Not run here* with
+a 7B model.
 """
 
 from __future__ import annotations
@@ -46,28 +47,28 @@ from training.sft.sft_config import SFTConfig
 from training.stages.stages_config import STAGE_BEFORE, Stage, StagesConfig
 
 MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
-"""The smallest of the paper's models; a directory here, to be named by `--model DIR` wherever it is."""
+"""The smallest of the paper's models; set `--model DIR` to its local directory."""
 
 _PAID_BY_JUDGE: dict[str, Any] = {"answer_reward": 0.0, "format_reward": 0.0, "prompt_example": False}
-"""The paper's reward has an answer's and a format's in it."""
+"""The paper's reward already includes answer and format."""
 
 CANDIDATES = {"OpenMMReasoner-74K": 74_000, "ArxivQA-100K": 100_000}
 """Table 11's collections of general queries, each with the number in its name.
 
-Appendix B says how many were kept, 12,000 and 2,000, and not of how many: that all of both were played is read from
-their names. Where `general` has fewer queries, all of them are.
+Appendix B gives the number of kept queries, 12,000 and 2,000, but not of played ones: the names suggest that all of
+both collections were played. If `general` has fewer queries, all of them are played.
 """
 
 _PASS_RATES: dict[str, Any] = {"attempts": 5, "min_pass_rate": 0.2, "max_pass_rate": 0.4}
-"""Appendix B: one or two of five."""
+"""Appendix B: one or two passes in five attempts."""
 
 
 def ivgr() -> StagesConfig:
     """iVGR: fine-tuning on grounded and textual responses, then both streams by GRPO; takes `--model DIR`.
 
-    It reads `grounded.jsonl` and `textual.jsonl` (conversations), the folders `TreeVGR-RL-37K` and `general` (queries,
-    both in TreeVGR's columns), and asks a judge at 127.0.0.1:8000. All queries are trained on, so that none is held out
-    for evaluations: these are of benchmarks, by `python -m benchmarks evaluate`.
+    It reads `grounded.jsonl` and `textual.jsonl` (conversations) and the folders `TreeVGR-RL-37K` and `general`
+    (queries in TreeVGR's columns), and asks a judge at 127.0.0.1:8000. It trains on all queries and holds out none;
+    evaluate on benchmarks with `python -m benchmarks evaluate`.
     """
     fine_tuning = SFTConfig(
         model=MODEL,
@@ -120,13 +121,13 @@ def ivgr() -> StagesConfig:
 
 
 def ivgr_tiny() -> StagesConfig:
-    """What colour is the leftmost block? Asked for its box and in words, imitated first, then iVGR's two streams.
+    """iVGR: the tiny VLM names the color of the leftmost block, with boxes or in words.
 
-    There are one to four blocks on a board. The first stage learns to see: it lists blocks with their boxes, and
-    answers as somebody who sees well and often takes another block for the leftmost, in both streams alike. Thirty
-    iterations of the second go three times through 90 questions. General ones ask how many blocks there are where
-    nobody says where things are, of somebody who miscounts, filtered by what the first stage has learnt. Whether both
-    streams say the same, `judges.word_consistency` judges.
+    Boards have one to four blocks. The first stage learns to see: it lists blocks with their boxes, and imitates an
+    expert that sees well but often mistakes another block for the leftmost, equally in both streams. The 30
+    iterations of the second stage pass three times over 90 questions. General questions ask for the number of blocks,
+    without boxes; the imitated expert miscounts, and the questions are filtered by the first stage's pass rates.
+    `judges.word_consistency` judges whether both streams agree.
     """
     mistaken, miscounted = (
         {**_BLOCKS, "source": f"vlm_envs.content.blocks:mistaken_{what}"} for what in ("blocks", "counts")
@@ -169,7 +170,7 @@ _GENERAL = _BLOCKS | {"source": _COUNTED, "boxes": False}
 
 
 def _tiny(name: str, worlds: tuple[WorldSpec, ...], *, reward: str | None) -> RunConfig:
-    """Returns what both stages of `ivgr_tiny` share."""
+    """Returns a stage of `ivgr_tiny` with the settings that both share."""
     return RunConfig(
         name=name,
         worlds=worlds,
@@ -196,7 +197,7 @@ def _tiny(name: str, worlds: tuple[WorldSpec, ...], *, reward: str | None) -> Ru
 
 
 def _streams(kwargs: dict[str, Any], *, weight: float, pool: PoolConfig | None = None) -> tuple[WorldSpec, ...]:
-    """Returns the same questions with boxes in the thoughts and in words alone; of equal weight they are partners."""
+    """Returns the same questions with boxes in the thoughts and with words only; equal weights make them partners."""
     names = ("grounded", "textual")
     return tuple(_world(name, kwargs, f"ivgr_{name}", weight=weight, pool=pool) for name in names)
 
@@ -204,7 +205,7 @@ def _streams(kwargs: dict[str, Any], *, weight: float, pool: PoolConfig | None =
 def _mix(
     boxed: dict[str, Any], general: dict[str, Any], *, boxed_pool: PoolConfig, general_pool: PoolConfig
 ) -> tuple[WorldSpec, ...]:
-    """Returns appendix B's batch: each query of one pool in both streams, and general queries in words alone."""
+    """Returns the mixture of appendix B: queries of one pool in both streams, and general queries with words only."""
     return (
         *_streams(boxed, weight=0.45, pool=boxed_pool),
         _world("general", general, "ivgr_textual", weight=0.1, pool=general_pool),

@@ -1,4 +1,4 @@
-"""What `python -m training --help` and `list` print: recipes, what they need, and how long they take."""
+"""The output of `python -m training --help` and `list`: recipes, requirements, and run times."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from vlm_envs.terminal_tables import table, wrapped
 
 COMMANDS = {
     "list": "show what each recipe needs and how long it takes here",
-    "sft": "fine-tune a checkpoint on conversations with pictures, or on what curate made",
-    "cold_start": "rebuild a recipe's cold start, or what that goes on from",
+    "sft": "fine-tune a checkpoint on conversations with images, or on a curated dataset",
+    "cold_start": "rebuild a recipe's cold start, or the start that it continues from",
     "pool": "draw a finite set of levels to train on, and count how often an agent solves each",
     "plan": "plan the memory of a run on its GPUs, without a checkpoint's weights",
     "upscaler": "train a super-resolution network on generated scenes",
-    "pairs": "put wrong responses beside right ones, to be judged, and drop those too similar",
-    "curate": "filter an expert's rollouts into a data set to fine-tune on",
+    "pairs": "pair right responses with wrong ones to judge, and drop those that are too similar",
+    "curate": "filter an expert's rollouts into a dataset for fine-tuning",
 }
-"""What is not a recipe, and what it does."""
+"""Subcommands and their descriptions."""
 
 
 MODULES = tuple(f"training.recipes.{name}" for name in ("tiny", "vagen", "mags", "arm_thinker", "ivgr", "argos"))
@@ -37,13 +37,13 @@ _DRIVERS = "make drivers (root)"
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What one has to know before one starts a recipe.
+    """Requirements and run time of a recipe.
 
     Attributes:
-        extras: Extras that its worlds need and `make train CONFIG=NAME` installs, besides `train`.
-        needs: What has to be there that `make train CONFIG=NAME` does not install. Empty for nothing.
-        minutes: Wall time on two cores of a laptop's speed, cold start and evaluations included, as it was seen; None
-            for one that was not run here from start to end.
+        extras: Extras that its worlds need in addition to `train`; `make train CONFIG=NAME` installs them.
+        needs: Requirements that `make train CONFIG=NAME` does not install; empty for none.
+        minutes: Measured wall time on two laptop-class cores, including cold start and evaluations; None if the
+            recipe was not run here from start to end.
     """
 
     extras: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class Facts:
     minutes: float | None = None
 
     def needed(self) -> str:
-        """Returns what the recipe needs besides the extra `train`, in words."""
+        """Returns the requirements of the recipe in addition to the extra `train`, as text."""
         packages = [f".[{','.join(self.extras)}]"] if self.extras else []
         return ", ".join([*packages, *filter(None, [self.needs])]) or "nothing"
 
@@ -74,12 +74,12 @@ FACTS: dict[str, Facts] = {
     "ivgr_tiny": Facts(minutes=12),
     "argos_tiny": Facts(minutes=10),
     "argos_hack_tiny": Facts(needs="a finished argos_tiny", minutes=3),
-    "mags": Facts(needs=f"{_CHECKPOINT}, data sets, weights of SMFANet"),
+    "mags": Facts(needs=f"{_CHECKPOINT}, datasets, weights of SMFANet"),
     "arm_thinker": Facts(extras=("tools",), needs=_CHECKPOINT),
     "ivgr": Facts(needs=f"{_CHECKPOINT}, TreeVGR's data, a judge's endpoint"),
     "argos": Facts(needs=_CHECKPOINT),
 }
-"""By the recipe's name, in the order of the list."""
+"""Facts by recipe name, in the order of the list."""
 
 
 def usage_lines() -> list[str]:
@@ -102,7 +102,7 @@ def usage_lines() -> list[str]:
 
 
 def recipe_lines() -> list[str]:
-    """Returns the list of recipes: name, how long it takes here, what it needs, and what it is."""
+    """Returns the list of recipes: name, run time, requirements, and summary."""
     rows = [
         (name, "not run here" if facts.minutes is None else f"{facts.minutes:g}", facts.needed())
         for name, facts in FACTS.items()
@@ -110,9 +110,7 @@ def recipe_lines() -> list[str]:
     footer = (
         "Packages such as .[tools] are installed by `make train CONFIG=RECIPE`, or by",
         f"    {install_command('train,tools')}",
-        *wrapped(
-            "Minutes are of one or two threads on two cores, with evaluations and with cold starts that are made."
-        ),
+        *wrapped("Minutes are for one or two threads on two cores, including evaluations and cold starts."),
         f"Some cold starts continue from {' or '.join(FIRST_STARTS)}:",
         "    python -m training cold_start NAME",
         "Options of a recipe:",

@@ -1,4 +1,4 @@
-"""Mags-RL's two stages: `python -m training mags --model DIR`, and in small `mags_tiny`."""
+"""Mags-RL's two stages, `python -m training mags --model DIR`, and the tiny version `mags_tiny`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from training.stages.stages_config import STAGE_BEFORE, Stage, StagesConfig
 from vlm_envs.validation import require_choice
 
 MODEL = "Qwen/Qwen2.5-VL-3B-Instruct"
-"""Appendix C; a directory here, to be named by `--model DIR` wherever it is."""
+"""The model of appendix C; set `--model DIR` to its local directory."""
 
 DATA = "data/mags"
-"""Where copies of the data sets are, each in a folder of its name, and lists of samples, unless options say so."""
+"""Default folder of the datasets, each in a subfolder with its name, and of the lists of samples."""
 
 SMFANET = "agents.perception.super_resolution:smfanet"
 WEIGHTS = f"{DATA}/smfanet_x4.safetensors"
@@ -34,29 +34,29 @@ SUPER_RESOLUTION: Mapping[str, Any] = MappingProxyType(
     {"upscaler": SMFANET, "upscaler_kwargs": {"weights": WEIGHTS, "max_input_pixels": MAX_INPUT_PIXELS}}
 )
 CROP_AND_RESIZE: Mapping[str, Any] = MappingProxyType({"upscaler": "bicubic", "upscaler_kwargs": {"factor": 4}})
-"""Section 4.3's baseline; as large as what SMFANet of four times the sides makes."""
+"""Section 4.3's baseline, with the same output size as the fourfold SMFANet."""
 
 VARIANTS = ("curriculum", "direct", "without_super_resolution")
 """The paper's method, section 4.4's direct training, and section 4.3's crop and resize."""
 _TINY_CROP_AND_RESIZE: Mapping[str, Any] = MappingProxyType({"upscaler": "bicubic", "upscaler_kwargs": {"factor": 2}})
 _TINY_SUPER_RESOLUTION: Mapping[str, Any] = MappingProxyType({"upscaler": SMFANET, "upscaler_kwargs": {"factor": 2}})
 _TINY_NUM_ITERATIONS = (40, 30)
-"""Of both stages: three quarters of the first one's in the second, as 225 of 300."""
+"""Iterations of both stages, in about the paper's ratio of 300 to 225."""
 _TINY_IMITATION = ColdStartConfig(num_steps=2000, num_first_turn_steps=1100, suboptimal_rate=0.5)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What the two stages differ in.
+    """Settings that differ between the two stages.
 
     Attributes:
-        name: Of the stage.
-        number: Of the paper's stages, whose prompts and reward it has.
-        datasets: Of its samples, in equal parts.
-        num_iterations: Steps.
-        learning_rate: Of all of them.
-        temperature: At which responses are drawn.
-        kl_coef: What holds the policy to the model that the stage starts from.
+        name: Name of the stage.
+        number: Number of the paper's stage whose prompts and reward it uses.
+        datasets: Datasets of its samples, in equal parts.
+        num_iterations: Number of iterations.
+        learning_rate: Constant learning rate.
+        temperature: Sampling temperature.
+        kl_coef: Coefficient of the KL to the stage's initial model.
     """
 
     name: str
@@ -91,10 +91,11 @@ COMPLEX = Settings(
 def mags(variant: str = "curriculum") -> StagesConfig:
     """Mags-RL: zoom with super-resolution, in two stages; takes `--model DIR`. `mags:direct` skips the curriculum.
 
-    `mags:direct` is section 4.4's ablation: the samples of both stages at once, from the base model. It has the prompts
-    and the reward that a model is tested with, stage 2's, with the rate, temperature and penalty of stage 1, which
-    starts from that model too, and as many steps as both stages. The paper says no more than that its configuration is
-    the same. `mags:without_super_resolution` is section 4.3's: the first stage, whose crops are resized only.
+    `mags:direct` is section 4.4's ablation: the samples of both stages at once, from the base model. It uses the
+    prompts and the reward of stage 2, which are also those of the evaluation, the learning rate, temperature, and KL
+    coefficient of stage 1, which also starts from the base model, and the iterations of both stages together. The
+    paper states only that its configuration is the same. `mags:without_super_resolution` is section 4.3's ablation:
+    the first stage with crops that are only resized.
 
     Args:
         variant: One of `VARIANTS`.
@@ -119,12 +120,12 @@ def _named(recipe: str, variant: str) -> str:
 
 
 def _samples(*stages: Settings) -> list[tuple[str, str]]:
-    """Returns the lists of samples of some stages, each with its data set."""
+    """Returns the sample lists of some stages, each with its dataset."""
     return [(f"{DATA}/{stage.name}_{dataset}.jsonl", dataset) for stage in stages for dataset in stage.datasets]
 
 
 def _world(samples: str, dataset: str, number: int, enlarged: Mapping[str, Any]) -> WorldSpec:
-    """Returns the world that asks a list of samples."""
+    """Returns the world of a sample list."""
     return WorldSpec(
         env_id="VLM/ZoomQA-v0",
         name=samples.removeprefix(f"{DATA}/").removesuffix(".jsonl"),
@@ -133,7 +134,7 @@ def _world(samples: str, dataset: str, number: int, enlarged: Mapping[str, Any])
             "mags_stage": number,
             "dataset": dataset,
             "folder": f"{DATA}/{dataset}",
-            "answer_reward": 0.0,  # the paper's reward has an answer's in it, and a format's
+            "answer_reward": 0.0,  # the paper's reward already includes answer and format
             "format_reward": 0.0,
             "system_prompt": True,
             "format_reminder": True,  # appendix A.1's prompt suffix
@@ -145,12 +146,12 @@ def _world(samples: str, dataset: str, number: int, enlarged: Mapping[str, Any])
 
 
 def _run(settings: Settings, enlarged: Mapping[str, Any], *sampled: Settings) -> RunConfig:
-    """Returns a stage as a run: appendix C. Its samples are those of `sampled`, or its own."""
+    """Returns the run of a stage (appendix C), with its own samples or those of `sampled`."""
     return RunConfig(
         name=settings.name,
         model=MODEL,
         worlds=tuple(
-            _world(each, name, settings.number, enlarged) for each, name in _samples(*(sampled or (settings,)))
+            _world(samples, name, settings.number, enlarged) for samples, name in _samples(*(sampled or (settings,)))
         ),
         num_iterations=settings.num_iterations,
         num_groups=4,
@@ -176,13 +177,13 @@ def _run(settings: Settings, enlarged: Mapping[str, Any], *sampled: Settings) ->
 
 
 def mags_tiny(variant: str = "curriculum") -> StagesConfig:
-    """Mags-RL's two stages on the tiny VLM: find the place with precision, then with recall. Cold start included.
+    """Mags-RL's two stages on the tiny VLM: reward zooming by precision, then by recall. Includes the cold start.
 
-    The cold start, in place of a pretrained checkpoint that follows either, imitates an expert under the prompts of
-    both. Between the stages change what the paper changes: the prompts, the reward for zooming, the rate, a quarter of
-    the first stage's, and what the policy is held to, by 0.04 to what it began with and by 0.03 to what the first stage
-    made. The second has other levels. Temperatures are 1 in both. Crops are enlarged by the SMFANet that ships. The
-    variants are those of `training.recipes.mags`, `mags_tiny:direct` with as many iterations as both stages have.
+    The cold start, in place of a pretrained checkpoint, imitates an expert with the prompts of both stages. The
+    second stage changes the prompts, the zoom reward, the learning rate (a quarter of the first), and the KL (0.03 to
+    the result of the first stage instead of 0.04 to the cold start), as in the paper. It uses other levels;
+    temperatures are 1 in both. The shipped SMFANet enlarges crops. Variants are those of `mags`; `mags_tiny:direct`
+    has the iterations of both stages together.
 
     Args:
         variant: One of `VARIANTS`.
@@ -201,7 +202,7 @@ def mags_tiny(variant: str = "curriculum") -> StagesConfig:
     elif variant == "direct":
         direct = _tiny_stage(2, num_iterations=first + second, learning_rate=1e-4, kl_coef=0.04)
         stages = [Stage(name="direct", run=direct)]
-    # They begin by imitating the expert under the prompts of both of the paper's stages
+    # All variants first imitate the expert with the prompts of both stages
     imitated, other = (
         _tiny_stage(number, num_iterations=0, learning_rate=1e-4, kl_coef=0.0, enlarged=enlarged) for number in (1, 2)
     )
@@ -223,8 +224,8 @@ def _tiny_stage(
 ) -> RunConfig:
     """Returns questions of dots on blocks, with the prompts and reward of one of the paper's stages.
 
-    Boards are shown at a quarter of their size: blocks are plain there, and their dots two pixels wide. In half of the
-    cases the expert of the cold start zooms into the middle, wherever the block is, and answers as if it knew.
+    Boards are shown at a quarter of their size: blocks are clearly visible, but their dots are only two pixels wide.
+    In half of the demonstrations the expert zooms into the center, wherever the block is, and answers as if it knew.
     """
     config = tiny_recipe(
         "mags_tiny",
@@ -235,7 +236,7 @@ def _tiny_stage(
                 "mags_stage": number,
                 "source": "vlm_envs.content.dots:dotted_blocks",
                 "max_pixels": 112 * 112,
-                "answer_reward": 0.0,  # the paper's reward has an answer's in it
+                "answer_reward": 0.0,  # the paper's reward already includes the answer
                 "prompt_example": False,
                 **enlarged,
             },

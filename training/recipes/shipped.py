@@ -1,4 +1,4 @@
-"""Recipes that ship, by the names that `python -m training` takes, and the starts that some of them continue from."""
+"""Built-in recipes by name, and the initial stages from which some of their cold starts continue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from training.stages.stages_config import StagesConfig
 from vlm_envs.errors import ConfigError
 
 OF_A_WORLD: dict[str, Callable[[str], RunConfig]] = {made.__name__: made for made in (vagen_base, vagen_full)}
-"""Presets that are written with one of their worlds behind them: `vagen_full:navigation`. Alone they have a default."""
+"""Presets that take a world after their name, as in `vagen_full:navigation`; the world has a default."""
 
 RECIPES: dict[str, Callable[[], RunConfig]] = {
     made.__name__: made
@@ -50,17 +50,17 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
 STAGED_RECIPES: dict[str, Callable[[], StagesConfig]] = {
     made.__name__: made for made in (mags_tiny, arm_thinker_tiny, ivgr_tiny, argos_tiny, argos_hack_tiny)
 }
-"""Those that are several runs, one after the other."""
+"""Recipes with several stages."""
 
 STAGED_PRESETS: dict[str, Callable[[], StagesConfig]] = {
     made.__name__: made for made in (mags, arm_thinker, ivgr, argos)
 }
-"""Those for a checkpoint and data sets of the user's own."""
+"""Staged recipes for the user's own checkpoint and datasets."""
 
 STAGED_VARIANTS: dict[str, Callable[[str], StagesConfig]] = {
     made.__name__: made for made in (mags, mags_tiny, arm_thinker, argos, argos_tiny, argos_hack_tiny)
 }
-"""Those that may have more behind their name: an ablation, `mags:direct`, or the folder of data, `arm_thinker:DIR`."""
+"""Staged recipes that take an argument: an ablation, `mags:direct`, or a data folder, `arm_thinker:DIR`."""
 
 
 _WEIGHTS = {
@@ -74,13 +74,13 @@ _WEIGHTS = {
     "VLM/VideoQA-v0": 0.2,
     "VLM/RewardJudging-v0": 0.8,
 }
-"""How much of the mix's first steps each world has, by what there was to learn then."""
+"""Weight of each world in the first steps of the mixture, by how much there was to learn."""
 
 
 def mix_first_steps() -> RunConfig:
     """The first 8,000 steps of mix_tiny's start: 900 only copy, 1,500 show first turns; needs `make drivers`.
 
-    Worlds and experts are those of `mix_tiny`; their weights are others.
+    Worlds and experts are those of `mix_tiny`; their weights differ.
     """
     config = mix_tiny()
     cold_start = replace(
@@ -98,7 +98,7 @@ def mix_first_steps() -> RunConfig:
 def primitive_two_cubes() -> RunConfig:
     """The first 400 steps of primitive_tiny's start, with two cubes and an optimal expert; needs `make drivers`.
 
-    Two cubes show twice as many numbers in every picture as one does, so numbers are learnt sooner.
+    Two cubes show twice as many numbers per image as one, so that numbers are learned sooner.
     """
     config = primitive_tiny()
     cold_start = replace(
@@ -112,23 +112,23 @@ def primitive_two_cubes() -> RunConfig:
 FIRST_STARTS: dict[str, Callable[[], RunConfig]] = {
     made.__name__: made for made in (mix_first_steps, primitive_two_cubes)
 }
-"""By the names that `python -m training cold_start` takes."""
+"""Initial stages by name, for `python -m training cold_start`."""
 
 
 def recipe_after(start: str) -> str:
-    """Returns the recipe whose cold start goes on from one of `FIRST_STARTS`."""
-    goes_on_from = {recipe().cold_start.start_from: name for name, recipe in RECIPES.items()}
-    return goes_on_from[f"training/recipes/checkpoints/{start}"]
+    """Returns the recipe whose cold start continues from one of `FIRST_STARTS`."""
+    recipe_by_start = {recipe().cold_start.start_from: name for name, recipe in RECIPES.items()}
+    return recipe_by_start[f"training/recipes/checkpoints/{start}"]
 
 
 def require_trainable(name: str) -> None:
-    """Refuses one of `FIRST_STARTS` where a recipe is asked for.
+    """Checks that a name is not one of `FIRST_STARTS`, which are not recipes.
 
     Raises:
-        ConfigError: If it is one. The message says what makes it.
+        ConfigError: If it is one, with the command that makes it.
     """
     if name in FIRST_STARTS:
         raise ConfigError(
-            f"{name} is no recipe to train: the cold start of {recipe_after(name)} goes on from it. To make it anew: "
-            f"python -m training cold_start {name}"
+            f"{name} is not a recipe to train, but the start from which the cold start of {recipe_after(name)} "
+            f"continues. To rebuild it: python -m training cold_start {name}"
         )

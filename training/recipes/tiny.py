@@ -1,4 +1,4 @@
-"""Recipes for the tiny VLM on two CPU cores. The same trainer, worlds and judges as for larger models."""
+"""Recipes for the tiny VLM on two CPU cores, with the same trainer, worlds, and judges as for larger models."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from training.config.world_spec import WorldSpec
 from training.mixture.mixture_config import MixConfig
 
 _GRID_WORLDS = ("VLM/FrozenLake-v0", "VLM/Sokoban-v0")
-"""Those whose texts the shipped tokenizers know; `agents.hf.tiny_vlm` has the same, and with it transformers."""
+"""Worlds in the shipped tokenizers' vocabulary, as in `agents.hf.tiny_vlm`, which imports transformers."""
 
 _STRUCTURED = {
     "prompt_format": "grounding_worldmodeling",
     "representation": "structured",
-    "prompt_example": False,  # the tiny VLM has learnt how states are written; tokens saved are time saved
+    "prompt_example": False,  # the tiny VLM has already learned the format, and fewer tokens are faster
 }
 PAID = {
     "VLM/SVG-v0": {"similarity_weight": 10.0},
@@ -33,15 +33,14 @@ PAID = {
     "VLM/VideoQA-v0": {"answer_reward": 10.0},
     "VLM/RewardJudging-v0": {"answer_reward": 10.0},
 }
-"""What is paid for differently than in a world's own recipe, so that success earns 10 in all of them, as it does in the
-worlds that are not named."""
+"""Reward arguments that differ from a world's own recipe, so that success earns 10 in every world."""
 
 
 def frozenlake_tiny() -> RunConfig:
-    """FrozenLake 4x4, sampled: RL takes the start from 75% to 98% of test levels.
+    """FrozenLake 4x4: RL raises success on test levels, with sampling, from 75% to 98%.
 
-    The start has imitated a teacher that overlooks holes in three of ten turns, as people do. What it writes is true
-    all the same.
+    The start imitates a teacher that overlooks holes in three of ten turns, as people do. Its text is true
+    nevertheless.
     """
     return _grid_recipe(
         "frozenlake_tiny",
@@ -52,10 +51,10 @@ def frozenlake_tiny() -> RunConfig:
 
 
 def sokoban_tiny() -> RunConfig:
-    """Sokoban 6x6 with one box: 0.89 of the levels, about as many as its teacher (0.85), who overlooks inner walls.
+    """Sokoban 6x6 with one box: 89% of levels, about as many as its teacher (85%), which overlooks inner walls.
 
-    The start has imitated that expert and no other, who says where the box is to go before it says how: so the box's
-    way is settled before the player's. It solves three levels of four.
+    The start imitates only that expert, which states where the box should go before it explains how, so that the path
+    of the box is decided before that of the player. It solves three of four levels.
     """
     config = _grid_recipe(
         "sokoban_tiny",
@@ -67,11 +66,11 @@ def sokoban_tiny() -> RunConfig:
 
 
 def svg_tiny() -> RunConfig:
-    """SVG drawings of one shape in one turn, rewarded by how alike they look.
+    """SVG drawings of one shape in one turn, rewarded by visual similarity.
 
-    Its start has imitated for 1,000 steps and draws three of ten pictures nearly exactly; 1,600 steps draw most. There
-    is one turn, because an expert whose first drawing is exact shows nobody how a wrong one is mended. Numbers are many
-    small decisions, each with a little of the reward, so batches are large and steps are small.
+    After 1,000 imitation steps its start draws three of ten images nearly exactly; with 1,600 steps, most. There is
+    one turn, because an expert whose first drawing is exact does not demonstrate corrections. Numbers are many small
+    decisions with a small share of the reward each, so batches are large and steps are small.
     """
     config = _from_shipped_start(
         "svg_tiny",
@@ -93,11 +92,11 @@ def svg_tiny() -> RunConfig:
 
 
 def navigation_tiny() -> RunConfig:
-    """Navigation to one of a few large things in homes that hold no others, until it is near and in sight.
+    """Navigation to one of a few large objects, in homes without others, until it is near and in view.
 
-    Moves are half a metre. The tiny VLM thinks of how many moves away the thing is, and moves. There are twelve of
-    them, with a look after every third, and the thing has to be in sight in the end, because twenty moves that are
-    always the same come near five of six.
+    Moves are half a meter. The tiny VLM estimates the distance in moves, and moves. It has twelve moves, with an
+    observation after every third, and the object must be in view at the end; without these limits, twenty fixed moves
+    reach five of six objects.
     """
     config = _from_shipped_start(
         "navigation_tiny",
@@ -111,7 +110,7 @@ def navigation_tiny() -> RunConfig:
             "max_actions_per_turn": 3,
             "min_solution_length": 4,
             "max_visible": 0,
-            "format_reward": 0.0,  # paid by turns, and siblings that all arrive are then compared by how late
+            "format_reward": 0.0,  # paid per turn: groups that all succeed would be compared by their number of turns
             "prompt_format": "free_think",
         },
         num_iterations=50,
@@ -119,18 +118,19 @@ def navigation_tiny() -> RunConfig:
         cold_start=ColdStartConfig(num_steps=3600, num_first_turn_steps=600),
         final_learning_rate_ratio=0.3,
     )
-    # Siblings that all fail differ by what steps cost, and are not to count as much as those that do not
+    # Groups that all fail differ only by step costs; dividing by their deviation would make these count as much as
+    # success
     return replace(config, num_groups=32, algorithm=GiGPO(scale="none"))
 
 
 def primitive_tiny() -> RunConfig:
     """PrimitiveSkill's placing task with one cube, from above, in one turn; it needs the drivers of `make drivers`.
 
-    Nothing tells where things are: the tiny VLM reads the coordinates of a cube and of two targets off the picture, and
-    which of the targets is meant off the instruction. Things stand on a grid of 50 mm, so that there are few numbers to
-    learn. In 0.4 of the demonstrations the expert takes the cube to the nearer target, whichever was named;
-    reinforcement learning finds that the one that was named pays. The cold start goes on from one that has seen two
-    cubes, and twice as many numbers in every picture, from which numbers are learnt sooner.
+    Positions are not given as text: the tiny VLM reads the coordinates of a cube and two targets from the image, and
+    the requested target from the instruction. Objects stand on a 50 mm grid, so that there are few numbers to learn.
+    In 40% of the demonstrations the expert takes the cube to the nearer target, even if the other was requested;
+    reinforcement learning finds that the requested one pays. The cold start continues from one with two cubes, which
+    show twice as many numbers per image, so that numbers are learned sooner.
     """
     return _from_shipped_start(
         "primitive_tiny",
@@ -159,10 +159,10 @@ def primitive_tiny() -> RunConfig:
 
 
 def zoomqa_tiny() -> RunConfig:
-    """ZoomQA about the stripes on a block, which is seen on the board; nothing tells what colour they are but a crop.
+    """ZoomQA about the stripes on a block on the board; their color is visible only in a crop.
 
-    In half of the cases the expert of the cold start answers without a look, as if it knew; who imitates it guesses
-    there, one of six colours. Reinforcement learning makes it look always.
+    In half of the demonstrations the expert answers without zooming, as if it knew; imitation learns to guess one of
+    six colors there. After reinforcement learning, the policy always zooms.
     """
     return _from_shipped_start(
         "zoomqa_tiny",
@@ -180,10 +180,10 @@ def zoomqa_tiny() -> RunConfig:
 
 
 def videoqa_tiny() -> RunConfig:
-    """VideoQA about which way a block slides from one quarter of the picture into another, in four frames.
+    """VideoQA about the direction in which a block slides from one quarter of the image to another, in four frames.
 
-    A frame is four visual tokens, one a quarter. Its start has imitated for a short while only: a hundred steps see
-    nearly every slide.
+    A frame has four visual tokens, one per quarter. Its start imitates only briefly: after a hundred steps it would
+    recognize nearly every slide.
     """
     return _from_shipped_start(
         "videoqa_tiny",
@@ -201,14 +201,15 @@ def videoqa_tiny() -> RunConfig:
 
 
 def docqa_tiny() -> RunConfig:
-    """DocQA about the number printed on the page that names somebody: search, look at the page, answer.
+    """DocQA about the number printed on the page that mentions a given person: search, look at the page, answer.
 
-    Numbers of the body's four pages begin with 1 to 6, each as likely, so that the position, which the search tells,
-    is right about them in one report of six, and no text holds them: they are read off the picture of the page, where
-    they are 13 pixels high. No contact sheet is shown, on which they could be read unsearched. In half of the
-    demonstrations the expert answers without a look, as if it knew; who imitates it guesses there. Reinforcement
-    learning finds that searching pays. The start has first repeated random words, for names have to be copied into the
-    query, then imitated a fixed set of demonstrations, for drawing reports takes longer than learning from them.
+    The page numbers of the four body pages start at a random number from 1 to 6, so that the page position, which the
+    search returns, matches the page number in only one of six reports. No text contains page numbers: they must be
+    read from the page image, where they are 13 pixels high. The contact sheet, which would show them without a
+    search, is hidden. In half of the demonstrations the expert answers without looking, as if it knew; imitation
+    learns to guess there. Reinforcement learning finds that searching pays. The start first repeats random words,
+    because names must be copied into queries, and then imitates a fixed set of demonstrations, because drawing
+    reports takes longer than training on them.
     """
     return _from_shipped_start(
         "docqa_tiny",
@@ -242,8 +243,8 @@ def docqa_tiny() -> RunConfig:
 def judging_tiny() -> RunConfig:
     """RewardJudging of pairs of texts by an instruction's requirements, which tools can check.
 
-    In half of the cases the expert of the cold start takes a response without a check, as if it knew; who imitates it
-    guesses there. Reinforcement learning finds that checking pays.
+    In half of the demonstrations the expert chooses a response without a check, as if it knew; imitation learns to
+    guess there. Reinforcement learning finds that checking pays.
     """
     return _from_shipped_start(
         "judging_tiny",
@@ -275,8 +276,8 @@ def name_for(env_id: str) -> str:
 def any_world(env_id: str) -> RunConfig:
     """One world, such as your own; options set its format, its arguments, and the cold start.
 
-    By default the world has its own default format and arguments, and the tiny VLM first imitates its planner. Judges
-    are asked where there are rules to judge the world by.
+    By default, the world uses its own format and arguments, and the tiny VLM first imitates its planner. Judges are
+    used if rules for the world exist.
 
     Args:
         env_id: A registered id, with the module that registers it in front: `my_module:My/World-v0`.
@@ -293,8 +294,8 @@ def any_world(env_id: str) -> RunConfig:
 def _grid_recipe(name: str, env_id: str, *, num_iterations: int, cold_start: ColdStartConfig) -> RunConfig:
     """Returns a run in one grid world from its shipped start.
 
-    The critic is a head on the policy, and nothing holds the policy to its start: there is one model to feed, and an
-    iteration takes little more than half the time. Larger groups compare more on each level.
+    The critic is a head on the policy, and there is no KL penalty: only one model is evaluated, and an iteration
+    takes little more than half the time. Larger groups give more comparisons per level.
     """
     config = tiny_recipe(
         name,
@@ -327,13 +328,13 @@ def _from_shipped_start(
     """Returns a run without a critic or turn judges, from the start that `python -m training cold_start NAME` makes.
 
     Args:
-        name: The recipe's.
-        env_id: Its world.
+        name: Name of the recipe.
+        env_id: Id of the world.
         kwargs: Arguments of the world, without `prompt_example`.
-        num_iterations: Iterations.
-        max_new_tokens: Tokens of a response.
-        cold_start: How the start was made.
-        ppo: Settings of the update that differ from those of other tiny runs.
+        num_iterations: Number of iterations.
+        max_new_tokens: Maximum tokens per response.
+        cold_start: Settings of the cold start.
+        ppo: Update settings that differ from those of other tiny runs.
     """
     config = tiny_recipe(
         name,
@@ -348,7 +349,7 @@ def _from_shipped_start(
 
 
 def without_critic(config: RunConfig) -> RunConfig:
-    """Returns a run that compares siblings only, eight of a level: half the time of a critic's, and no penalty."""
+    """Returns a run with groups of eight episodes per level, without critic and KL penalty, in half the time."""
     return replace(config, num_groups=16, group_size=8, algorithm=GiGPO(), ppo=replace(config.ppo, kl_coef=0.0))
 
 
@@ -361,7 +362,7 @@ def tiny_recipe(
     max_new_tokens: int,
     judge: JudgeConfig | None = None,
 ) -> RunConfig:
-    """Returns what all tiny runs share, around what is their own."""
+    """Returns a run with the settings that all tiny runs share."""
     return RunConfig(
         name=name,
         worlds=(world,),
@@ -372,7 +373,7 @@ def tiny_recipe(
         judge=judge or JudgeConfig(),
         algorithm=BilevelGAE(
             critic=CriticConfig(learning_rate=4e-4, warmup_iterations=2, num_minibatches=16, value_clip=None),
-            # The prompt counts the turns down, so running out of them is an end, not an accident
+            # The prompt counts down the turns, so reaching the limit is part of the task
             bootstrap_truncated=False,
             sibling_baseline=True,
             gamma_turn=0.95,
@@ -380,7 +381,7 @@ def tiny_recipe(
         ),
         ppo=PPOConfig(
             learning_rate=1e-4,
-            warmup_iterations=0,  # as they were measured
+            warmup_iterations=0,  # published results were measured without warmup
             final_learning_rate_ratio=0.1,
             num_minibatches=4,
             micro_batch_size=16,
@@ -388,7 +389,7 @@ def tiny_recipe(
             old_logprobs="sampler",
         ),
         cold_start=cold_start,
-        num_threads=1,  # a second gains a third on quiet cores, and waits for long where one of them is taken
+        num_threads=1,  # a second thread is a third faster on idle cores, but much slower if one core is busy
     )
 
 
@@ -403,19 +404,19 @@ SPECIALISTS: dict[Callable[[], RunConfig], float] = {
     videoqa_tiny: 0.5,
     judging_tiny: 0.3,
 }
-"""The recipes of one world each whose worlds are mixed, and the weights of these in the cold start: more where most is
-left to learn. A loss is a mean over tokens, so worlds of short responses need more of them to be heard at all.
-Reinforcement learning begins with as much of each."""
+"""Single-world recipes whose worlds `mix_tiny` combines, with cold start weights: more where most is left to learn.
+The loss is a mean over tokens, so worlds with short responses need more episodes to matter. Reinforcement learning
+starts with equal weights."""
 
 
 def mix_tiny() -> RunConfig:
     """All worlds of the other tiny recipes, one policy and one tokenizer; it needs the drivers of `make drivers`.
 
-    Each world has the arguments that it has in its own recipe, but for what is paid, so that levels are the same,
-    and the same expert, who tells no plan here. Success earns the same everywhere, and nothing is paid by turns but
-    what the judge gives in the grid worlds. So siblings need not be divided by what they differ in, which would make
-    as much of a step's cost as of success. Groups go where success is neither 0 nor 1. The cold start goes on from
-    another, which ships too: of 8,000 steps, copying first and first turns then.
+    Each world has the arguments of its own recipe except for rewards, so that levels are the same, and the same
+    expert, which states no plan here. Success earns the same everywhere, and the only reward per turn is the judge's
+    in the grid worlds. So advantages need no division by the group's deviation, which would make step costs count as
+    much as success. Groups are assigned to worlds whose success rate is neither 0 nor 1. The cold start continues
+    from another shipped one with 8,000 steps: first copying, then first turns.
     """
     config = tiny_recipe(
         "mix_tiny",
@@ -434,7 +435,7 @@ def mix_tiny() -> RunConfig:
         config,
         worlds=_mix_worlds(),
         model="training/recipes/checkpoints/mix_tiny",
-        # Drawings are hardly ever exact, and are learnt all the same
+        # Drawings are hardly ever exact, but still improve
         mix=MixConfig(schedule="success", min_factor=0.4),
         num_groups=36,
         algorithm=GiGPO(scale="none"),
@@ -444,7 +445,7 @@ def mix_tiny() -> RunConfig:
 
 
 def _mix_worlds() -> tuple[WorldSpec, ...]:
-    """Returns the world of each specialist, with what it pays, and its expert's weight and rate of suboptimal plans."""
+    """Returns the world of each specialist, with its rewards, cold start weight, and rate of suboptimal plans."""
     worlds = []
     for recipe, weight in SPECIALISTS.items():
         specialist = recipe()

@@ -1,43 +1,43 @@
 """VAGEN's two runs in each of its worlds, with the paper's constants: `python -m training vagen_full --model DIR`.
 
-The paper trains one Qwen2.5-VL-3B for each world (Tables 2 to 4), so a preset is of one of them, such as
-`vagen_full:navigation`; `vagen_full` alone is that of Sokoban. *Not run here* with a 3B model; the tests run an
+The paper trains one Qwen2.5-VL-3B per world (Tables 2 to 4), so each preset is for one world, such as
+`vagen_full:navigation`; `vagen_full` alone is for Sokoban. *Not run here* with a 3B model; the tests run one
 iteration of each with the tiny one.
 
 | | VAGEN-Base and VAGEN-Full | source |
 |---|---|---|
 | strategy | grounding_worldmodeling | section 5.3 |
-| task's reward | +10, -0.1, Sokoban's boxes, PrimitiveSkill's stages, 5 x SVG's similarity | Tables 16 to 20 |
-| format's reward | 0.5 a turn | Tables 16 to 20 |
-| gamma of tokens | 1.0 | Table 22 |
-| lambda of tokens | 1.0 | pin |
-| temperature, top-p | 0.7, 0.95, in evaluations too | Table 22; Table 21 has 0.7 for other models |
+| task reward | +10, -0.1, Sokoban's boxes, PrimitiveSkill's stages, 5 x SVG's similarity | Tables 16 to 20 |
+| format reward | 0.5 per turn | Tables 16 to 20 |
+| token gamma | 1.0 | Table 22 |
+| token lambda | 1.0 | pin |
+| temperature, top-p | 0.7, 0.95, also in evaluations | Table 22; Table 21 has 0.7 for other models |
 | KL | 0.001, k1, in the reward | Table 22, section 2.2 |
 | learning rates | 1e-6, the critic's 1e-5, constant | Table 22, pin |
-| batch, mini-batch | 128, 32, once each | Table 22, pin |
-| turns, actions each | Sokoban 3, 3; FrozenLake 3, 3; Navigation 4, 5; PrimitiveSkill 3, 2; SVG 2, 1 | Tables 7 to 15 |
-| tokens a response | 200; Navigation 256; SVG 750 | pins |
+| batch, mini-batch | 128, 32, one epoch | Table 22, pin |
+| turns, actions | Sokoban 3, 3; FrozenLake 3, 3; Navigation 4, 5; PrimitiveSkill 3, 2; SVG 2, 1 | Tables 7 to 15 |
+| tokens per response | 200; Navigation 256; SVG 750 | pins |
 | iterations | 300, validated every 20 | pins |
 | clip, gradient norm | 0.2, 1.0 | pins |
-| AdamW's betas, epsilon, decay of all weights | (0.9, 0.999), 1e-8, 0.01; the critic's too | pins |
-| memory | bfloat16 with float32 masters, layers recomputed, micro-batches of 8192 tokens | pins |
+| AdamW's betas, epsilon, decay of all weights | (0.9, 0.999), 1e-8, 0.01; also the critic's | pins |
+| memory | bfloat16 with float32 master weights, gradient checkpointing, micro-batches of 8192 tokens | pins |
 
 | | VAGEN-Base | VAGEN-Full | source |
 |---|---|---|---|
 | advantages | token GAE, observations masked | bi-level GAE, Algorithm 2 | sections 2.2, 5.2 |
-| rewards are paid | all on the last token | turn by turn | sections 2.2, 5.2 |
-| gamma, lambda of turns | | 0.95, 1.0 | pins |
-| grounding, world modelling | | 0.5 each; SVG none | section 5.3 |
+| reward placement | all on the last token | at the end of each turn | sections 2.2, 5.2 |
+| turn gamma, lambda | | 0.95, 1.0 | pins |
+| grounding, world modeling | | 0.5 each; none in SVG | section 5.3 |
 | repetition penalty | | 0.1 in Sokoban | appendix D.1.2 |
 | PrimitiveSkill's states | natural language | structured | section 4 |
 
-*Pins* are values that the paper leaves open, as the scripts of its public code (branch `vagen-legacy`) have them, or
-verl, on which they run. The paper wins where they differ: Navigation has 4 turns (5 there), every batch is 128 (64
-there, in two worlds), and there is neither an entropy bonus nor a clip of values, for the losses of section 2.2 have
-none. That Base writes PrimitiveSkill's states in natural language is read off Tables 3 and 4, where it has the same
-results.
+*Pins* are values that the paper does not specify, taken from the scripts of its public code (branch `vagen-legacy`)
+or from verl, on which they run. Where they differ, the paper has priority: Navigation has 4 turns (5 there), every
+batch is 128 (64 there, in two worlds), and there is no entropy bonus and no value clipping, because the losses of
+section 2.2 have neither. That Base writes PrimitiveSkill's states in natural language is inferred from Tables 3 and
+4, where its results are the same.
 
-What this project decides beyond that is told in docs/vagen.md.
+Further choices are documented in docs/vagen.md.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from training.config.world_spec import WorldSpec
 from vlm_envs.validation import require_choice
 
 MODEL = "Qwen/Qwen2.5-VL-3B-Instruct"
-"""Table 22's actor and critic; a directory here, to be named by `--model DIR` wherever it is."""
+"""Table 22's actor and critic; set `--model DIR` to its local directory."""
 
 _PROMPTS = {
     "prompt_format": "grounding_worldmodeling",
@@ -72,16 +72,16 @@ class _Setting:
     """One of the paper's worlds.
 
     Attributes:
-        env_ids: Its worlds.
-        limits: Turns, and actions per turn.
-        table: Other hyperparameters of its table.
-        variants: Arguments of each of its worlds in turn, where one id occurs more than once.
-        workers: Where the worlds are stepped.
-        representation: How states are written, in VAGEN-Full.
-        max_new_tokens: Tokens of a response.
-        num_test_episodes: Episodes of an evaluation.
-        reasoning_weight: Of grounding and of world modelling, in VAGEN-Full.
-        repetition_penalty: In VAGEN-Full.
+        env_ids: Ids of its worlds.
+        limits: Turns per episode, and actions per turn.
+        table: Other world arguments from its table.
+        variants: World arguments; each variant is a separate world per id.
+        workers: Type of the workers that step the worlds.
+        representation: State representation in VAGEN-Full.
+        max_new_tokens: Maximum tokens per response.
+        num_test_episodes: Episodes per evaluation.
+        reasoning_weight: Weight of the grounding and world modeling rewards in VAGEN-Full.
+        repetition_penalty: Repetition penalty in VAGEN-Full.
     """
 
     env_ids: tuple[str, ...]
@@ -97,7 +97,7 @@ class _Setting:
 
     @property
     def worlds(self) -> tuple[WorldSpec, ...]:
-        """The mix of a run."""
+        """The worlds of a run."""
         max_turns, max_actions = self.limits
         limits = {"max_turns": max_turns, "max_actions_per_turn": max_actions}
         written = {"representation": self.representation}
@@ -151,7 +151,7 @@ SETTINGS: dict[str, _Setting] = {
 def vagen_base(world: str = "sokoban") -> RunConfig:
     """VAGEN-Base in Sokoban, or as `vagen_base:WORLD` in another world of the paper; takes `--model DIR`.
 
-    The reward of the task and of the format, all of it on the last token, and token GAE with observations masked.
+    It uses task and format rewards, all placed on the last token, and token GAE with masked observations.
 
     Args:
         world: A key of `SETTINGS`.
@@ -169,7 +169,7 @@ def vagen_base(world: str = "sokoban") -> RunConfig:
 def vagen_full(world: str = "sokoban") -> RunConfig:
     """VAGEN-Full in Sokoban, or as `vagen_full:WORLD` in another world of the paper; takes `--model DIR`.
 
-    The rewards of VAGEN-Base and of what is seen and foreseen, turn by turn, and bi-level GAE.
+    It adds rewards for grounding and world modeling, places rewards per turn, and uses bi-level GAE.
 
     Args:
         world: A key of `SETTINGS`.
@@ -199,7 +199,7 @@ def _setting(world: str) -> _Setting:
 
 
 def _recipe(name: str, setting: _Setting, algorithm: Algorithm, judge: JudgeConfig) -> RunConfig:
-    """Returns what both runs share: Table 22."""
+    """Returns a run with the settings that both share (Table 22)."""
     return RunConfig(
         name=name,
         model=MODEL,

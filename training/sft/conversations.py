@@ -1,14 +1,14 @@
-"""Conversations with images as datasets of other trainers have them: `messages` and `images`, one row per line.
+"""Conversations with images in the layout of other trainers: `messages` and `images`, one row per line.
 
     {"messages": [{"role": "user", "content": "<image>What is it?"}, {"role": "assistant", "content": "A mug."}],
      "images": ["mug.png"]}
 
-Rows of texts and images in the layout of TRL, LLaMA-Factory, and ms-swift are read. Rows with videos, sound, or
-grounding objects are refused, as are placeholders of these. Content is a text, in which each `<image>` of a user's
-message is the next of `images` (a single one may be `image`), or a list of parts: `{"type": "text", "text": ...}` and
-`{"type": "image"}`, which takes the next of `images` unless it names a file itself (`image`, `path` or `url`). Where a
-conversation has no placeholder, all images stand before its first text, as in TRL. `"loss": false` at an answer leaves
-it out of the loss, as in ms-swift. Image files are checked once at the beginning, and loaded when they are shown.
+Reads rows of text and images in the layout of TRL, LLaMA-Factory, and ms-swift. Rows with videos, audio, or grounding
+objects, or with their placeholders, are rejected. Content is a string, in which each `<image>` in a user's message
+stands for the next of `images` (a single one may be `image`), or a list of parts: `{"type": "text", "text": ...}` and
+`{"type": "image"}`, which takes the next of `images` unless it names a file itself (`image`, `path` or `url`). In a
+conversation without placeholders, all images precede the first text, as in TRL. `"loss": false` in an answer excludes
+it from the loss, as in ms-swift. Image files are checked once at the start and loaded when needed.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from vlm_envs.tools.data_files import FileRoot
 from vlm_envs.tools.tool_errors import ToolError
 
 PLACEHOLDER = "<image>"
-"""Stands in a user's text where a picture goes."""
+"""Placeholder for an image in a user's text."""
 
 Content = tuple[str | Path, ...]
-"""Texts and pictures' files, as they stand."""
+"""Texts and image files, in order."""
 _NEXT = object()
-"""Stands for the next of `images`."""
+"""Sentinel for the next of `images`."""
 _NUM_THREADS = 8
-"""Threads that check images: decoding holds no lock."""
+"""Number of threads that check images; decoding releases the GIL."""
 
 
 class BrokenRowError(ValueError):
-    """A row of a data set cannot be learnt from; the message says why, and its reader where it is."""
+    """A dataset row cannot be trained on; the message gives the reason, and the caller adds the location."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
-    """What the user shows and says, and the answer.
+    """A user message and the assistant's answer.
 
     Attributes:
-        content: Texts and pictures of the user, in order.
-        answer: Of the assistant.
+        content: Texts and images of the user, in order.
+        answer: Answer of the assistant.
         is_learnt: Whether the answer is in the loss.
     """
 
@@ -60,13 +60,13 @@ class Exchange:
 
 @dataclass(frozen=True, kw_only=True)
 class Conversation:
-    """One row of a data set.
+    """One row of a dataset.
 
     Attributes:
-        file: Where it stands.
-        line: In which line there, from 1.
+        file: File of the row.
+        line: Line number, from 1.
         system: System message; empty for none.
-        exchanges: At least one, of which at least one is learnt.
+        exchanges: At least one, of which at least one is in the loss.
     """
 
     file: Path
@@ -76,21 +76,21 @@ class Conversation:
 
     @property
     def pictures(self) -> tuple[Path, ...]:
-        """All pictures' files, in order."""
-        return tuple(part for each in self.exchanges for part in each.content if isinstance(part, Path))
+        """All image files, in order."""
+        return tuple(part for exchange in self.exchanges for part in exchange.content if isinstance(part, Path))
 
 
 def conversation(row: Mapping[str, Any], *, file: Path, line: int, folder: Path) -> Conversation:
-    """Returns the conversation of a row, whose pictures nobody has looked for yet.
+    """Returns the conversation of a row, without checking that its images exist.
 
     Args:
-        row: With `messages`, and `images` or `image` where its parts do not name files themselves.
-        file: Where it stands.
-        line: In which line.
-        folder: What relative paths of pictures begin at.
+        row: Has `messages`, and `images` or `image` unless message parts name files themselves.
+        file: File of the row.
+        line: Line number of the row.
+        folder: Base folder of relative image paths.
 
     Raises:
-        BrokenRowError: If it is no conversation that can be learnt from.
+        BrokenRowError: If it is not a conversation that can be trained on.
     """
     messages = _messages(row)
     _require_readable(row, messages)
@@ -102,19 +102,19 @@ def conversation(row: Mapping[str, Any], *, file: Path, line: int, folder: Path)
     contents = _with_pictures([_parts(message, folder) for message in messages[::2]], files)
     exchanges = tuple(
         Exchange(content=shown, answer=_text(answer), is_learnt=_is_learnt(answer))
-        for shown, answer in zip(contents, messages[1::2], strict=False)  # what no answer follows teaches nothing
+        for shown, answer in zip(contents, messages[1::2], strict=False)  # a final message without an answer is dropped
     )
     if not any(exchange.is_learnt for exchange in exchanges):
-        raise BrokenRowError("no answer of the assistant to learn from")
+        raise BrokenRowError("no answer of the assistant to train on")
     return Conversation(file=file, line=line, system=system, exchanges=exchanges)
 
 
 def _messages(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     messages = row.get("messages")
-    if isinstance(messages, list) and all(isinstance(each, Mapping) for each in messages):
+    if isinstance(messages, list) and all(isinstance(message, Mapping) for message in messages):
         return messages
     if messages is not None:
-        raise BrokenRowError("`messages` is no list of objects with `role` and `content`")
+        raise BrokenRowError("`messages` is not a list of objects with `role` and `content`")
     is_share_gpt = "conversations" in row
     raise BrokenRowError(
         "there are no `messages`"
@@ -123,7 +123,7 @@ def _messages(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _require_readable(row: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> None:
-    """Refuses rows with media that are not read, and placeholders that would be learned as text."""
+    """Raises `BrokenRowError` for unsupported media, and for placeholders that would be trained on as text."""
     texts = [(message.get("role"), text) for message in messages for text in _texts(message.get("content"))]
     prompts, answers = ([text for role, text in texts if (role == "assistant") is said] for said in (False, True))
     if unread := unread_media(row, prompts, answers):
@@ -144,10 +144,10 @@ def _texts(content: Any) -> list[str]:
 
 
 def _require_turns(messages: Sequence[Mapping[str, Any]]) -> None:
-    """Refuses messages that are not of user and assistant in turn."""
+    """Raises `BrokenRowError` unless messages alternate between user and assistant."""
     roles = [message.get("role") for message in messages]
     if unknown := next((role for role in roles if role not in ("system", "user", "assistant")), None):
-        raise BrokenRowError(f"a message is of role {unknown!r}; there are system, user and assistant")
+        raise BrokenRowError(f"a message has role {unknown!r}; expected system, user, or assistant")
     if any(message.get("tool_calls") for message in messages):
         raise BrokenRowError("a message has `tool_calls`; write calls into the text of the answer")
     if "assistant" not in roles:
@@ -156,15 +156,15 @@ def _require_turns(messages: Sequence[Mapping[str, Any]]) -> None:
         expected = ("user", "assistant")[number % 2]
         if role != expected:
             raise BrokenRowError(
-                f"after the system message, user and assistant take turns: message {number + 1} is of {role}, and "
-                f"{expected}'s would be next"
+                f"after the system message, user and assistant must alternate: message {number + 1} has role {role}, "
+                f"expected {expected}"
             )
 
 
 def _is_learnt(message: Mapping[str, Any]) -> bool:
     flag = message.get("loss")
     if flag is not None and not isinstance(flag, bool):
-        raise BrokenRowError(f"`loss` of an answer is true or false; got {flag!r}")
+        raise BrokenRowError(f"`loss` of an answer must be true or false; got {flag!r}")
     return flag is not False
 
 
@@ -172,19 +172,21 @@ def _text(message: Mapping[str, Any]) -> str:
     """Returns the text of a message without images."""
     parts = _parts(message, Path())
     if not all(isinstance(part, str) for part in parts):
-        raise BrokenRowError(f"a message of {message['role']} has a part that is no text")
+        raise BrokenRowError(f"a message of role {message['role']} has a part that is not text")
     return "".join(parts)
 
 
 def _parts(message: Mapping[str, Any], folder: Path) -> list[Any]:
-    """Returns texts, files and `_NEXT` of a message; only a user's text has placeholders."""
+    """Returns texts, files, and `_NEXT` of a message; only user texts have placeholders."""
     role, content = message["role"], message.get("content")
     if isinstance(content, str):
         texts = content.split(PLACEHOLDER) if role == "user" else [content]
         parts: list[Any] = [part for text in texts for part in (_NEXT, text)][1:]
         return [part for part in parts if part != ""] or [""]
     if not isinstance(content, list):
-        raise BrokenRowError(f"the content of a message of {role} is {_kind(content)}, not a text or a list of parts")
+        raise BrokenRowError(
+            f"the content of a message of role {role} is {_kind(content)}; expected a string or a list of parts"
+        )
     return [_part(part, folder) for part in content]
 
 
@@ -200,32 +202,33 @@ def _part(part: Any, folder: Path) -> Any:
     if kind == "image_url":
         url = part.get("image_url")
         return _file(url.get("url") if isinstance(url, Mapping) else url, folder)
-    raise BrokenRowError(f"a part of a message is of type {kind!r}; there are text and image")
+    raise BrokenRowError(f"a part of a message has type {kind!r}; expected text or image")
 
 
 def _file(named: Any, folder: Path) -> Path:
-    """Returns the path of a picture that a row names."""
+    """Returns the path of an image in a row."""
     if isinstance(named, Mapping):
         named = named.get("path")
     if not isinstance(named, str) or not named:
-        raise BrokenRowError("a picture is not named by the path of its file")
+        raise BrokenRowError("an image is not named by its file path")
     if named.startswith(("http://", "https://", "data:")):
         raise BrokenRowError(
-            f"the picture {named[:40]} is no file here: nothing is downloaded or decoded; save it and name the file"
+            f"the image {named[:40]} is not a local file, and nothing is downloaded or decoded; save it and name the "
+            "file"
         )
     return folder / os.path.expanduser(named.removeprefix("file://"))
 
 
 def _with_pictures(contents: Sequence[Sequence[Any]], files: Sequence[Path]) -> list[Content]:
-    """Returns contents with the row's pictures in their places."""
+    """Returns contents with the row's images in place of their placeholders."""
     num_places = sum(part is _NEXT for content in contents for part in content)
     is_plain = not any(isinstance(part, Path) for content in contents for part in content)
     if num_places == 0 and is_plain and files:
         return [(*files, *contents[0]), *map(tuple, contents[1:])]
     if num_places != len(files):
         raise BrokenRowError(
-            f"images and their placeholders ({PLACEHOLDER}, or parts of type image) must be as many; got {len(files)} "
-            f"and {num_places}"
+            f"images and their placeholders ({PLACEHOLDER}, or parts of type image) must be equal in number; got "
+            f"{len(files)} and {num_places}"
         )
     rest = iter(files)
     return [tuple(next(rest) if part is _NEXT else part for part in content) for content in contents]
@@ -240,24 +243,24 @@ class BrokenPictureError(ValueError):
 
 
 def load_picture(path: Path) -> npt.NDArray[np.uint8]:
-    """Returns an image as worlds show it, uint8[height, width, 3]: upright, and transparent pixels on white.
+    """Returns an image as worlds show it, uint8[height, width, 3]: upright, with transparent pixels on white.
 
     Raises:
-        BrokenPictureError: If it is missing, or no whole image that worlds can read.
+        BrokenPictureError: If it is missing, damaged, or in a format that worlds cannot read.
     """
     try:
         root = FileRoot(path.parent, follows_links=True)
         if not root.has(path.name):
-            raise BrokenPictureError(f"there is no picture {path}")
+            raise BrokenPictureError(f"there is no image {path}")
         return root.picture(path.name).pixels
     except ConfigError as error:
-        raise BrokenPictureError(f"there is no picture {path}: {error}") from error
+        raise BrokenPictureError(f"there is no image {path}: {error}") from error
     except ToolError as error:
         raise BrokenPictureError(f"{path} cannot be read: {error}") from error
 
 
 def picture_sizes(paths: Iterable[Path]) -> dict[Path, tuple[int, int] | BrokenPictureError]:
-    """Returns height and width of each image, or what is wrong with it; all of each is decoded."""
+    """Returns height and width of each image, or its error; decodes each image completely."""
     distinct = list(dict.fromkeys(paths))
     with ThreadPoolExecutor(_NUM_THREADS) as threads:
         return dict(zip(distinct, threads.map(_size, distinct), strict=True))

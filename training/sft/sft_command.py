@@ -1,4 +1,4 @@
-"""`python -m training sft`: its options, and its checks before anything is written."""
+"""Options of `python -m training sft`, and the checks before anything is written."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ _MAY_DIFFER = {
     "num_threads",
     "output",
 }
-"""Settings that a fine-tuning may go on with changed; some round sums differently, or have the rate fall otherwise."""
+"""Settings that may change on resume; some change rounding or the learning rate schedule."""
 
 
 def sft_options(words: Sequence[str]) -> tuple[SFTConfig, bool]:
-    """Returns the fine-tuning that a command line describes, and whether it is resumed; see `resumable_options`."""
+    """Returns the settings of a command line, and whether to resume; see `resumable_options`."""
     return resumable_options("sft", SFTConfig, words, trained_with=FINE_TUNING, replaced=("data",))
 
 
 def check_fine_tuning(
     config: SFTConfig, *, resume: bool, is_to_come: bool = False, data_to_come: Container[str] = ()
 ) -> list[str]:
-    """Refuses a fine-tuning that something is missing for, and returns a line for its settings without effect.
+    """Checks that a fine-tuning run can start; returns warnings about settings without effect.
 
     Args:
         config: The run.
-        resume: Whether it goes on.
-        is_to_come: Whether what it starts from is yet to be made, so that it need not be there.
-        data_to_come: Paths of data sets that are yet to be made.
+        resume: Whether the run resumes.
+        is_to_come: Whether an earlier stage makes the start checkpoint, which then need not exist yet.
+        data_to_come: Paths of datasets that earlier stages make.
 
     Raises:
         RunExistsError: If the run exists and `resume` is False.
-        FileNotFoundError: If `resume` is True and there is no run, or the checkpoint to start from is not one.
-        ConfigError: If something it needs is not there, or, on resumption, its settings are others.
+        FileNotFoundError: If `resume` is True and the run does not exist, or if the start checkpoint does not exist.
+        ConfigError: If a requirement is missing, or if settings changed on resume.
     """
     directory = Path(config.output) / config.name
     require_writable(directory, config.output)
@@ -77,39 +77,39 @@ def check_fine_tuning(
 
 
 def require_one_process() -> None:
-    """Refuses a fine-tuning by itself in several processes; as a stage it is the main one's."""
+    """Checks that a standalone fine-tuning has one process; as a stage, it runs in the main process."""
     require(
         num_processes() == 1,
-        f"sft trains in one process, and {num_processes()} were launched. Start it with python -m training sft; a "
-        "model that does not fit one device may with --lora.rank 32 and --memory.gradient-checkpointing.",
+        f"sft trains in one process, but {num_processes()} were launched. Start it with python -m training sft; if "
+        "the model does not fit on one device, try --lora.rank 32 and --memory.gradient-checkpointing.",
     )
 
 
 def check_same_fine_tuning(config: SFTConfig, directory: Path) -> None:
-    """Refuses to go on with a fine-tuning under another configuration.
+    """Checks that a resumed fine-tuning has the settings of the run.
 
     Raises:
-        FileNotFoundError: If there is no run.
-        ConfigError: If a setting that shapes the result differs from the run's own; the message gives both values.
+        FileNotFoundError: If the run does not exist.
+        ConfigError: If a setting that affects the result differs; the message gives both values.
     """
     check_same_settings(config.to_dict(), directory, may_differ=lambda name: name in _MAY_DIFFER)
 
 
 def saved_fine_tuning(directory: Path) -> SFTConfig:
-    """Returns the configuration a fine-tuning was started with.
+    """Returns the configuration with which a fine-tuning was started.
 
     Raises:
-        FileNotFoundError: If there is no run.
+        FileNotFoundError: If the run does not exist.
         ConfigError: If it is another kind of run.
     """
     return saved_by("sft", SFTConfig, directory, trained_with=FINE_TUNING)
 
 
 def data_file(source: DataSource) -> tuple[Path, Path]:
-    """Returns the file that holds a data set's rows, and the folder that paths of its pictures begin at.
+    """Returns the file of a dataset's rows, and the base folder of its relative image paths.
 
     Raises:
-        ConfigError: If there is none.
+        ConfigError: If the dataset does not exist.
     """
     path = Path(os.path.expanduser(source.path))
     if path.is_file():
@@ -119,6 +119,6 @@ def data_file(source: DataSource) -> tuple[Path, Path]:
         return curated, path
     what = "has no trajectories/curated.jsonl" if path.is_dir() else "does not exist"
     raise ConfigError(
-        f"--data {source.path} {what}. Expected the directory of a data set that `python -m training curate` made, or "
-        "a file of conversations (`messages` and `images`), one a line; a weight stands behind it: PATH=2."
+        f"--data {source.path} {what}. Expected the directory of a dataset from `python -m training curate`, or a "
+        "file of conversations (`messages` and `images`), one per line, with an optional weight: PATH=2."
     )

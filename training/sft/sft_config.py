@@ -1,4 +1,4 @@
-"""Supervised fine-tuning of a checkpoint on data sets, as a frozen dataclass that the command line is made from."""
+"""Settings of supervised fine-tuning, a frozen dataclass that also defines the command line."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from training.config.update_config import AdamWConfig, LoRAConfig, MemoryConfig,
 from vlm_envs.validation import field_name, require, require_above, require_at_least, require_between
 
 FINE_TUNING = "supervised fine-tuning"
-"""What a run of this kind says it was trained with."""
+"""Value of `trained_with` in the records of fine-tuning runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataSource:
-    """Where a data set is, and how often an epoch shows it.
+    """A dataset and its weight.
 
     Attributes:
-        path: A file of conversations, or the directory of a curated data set.
-        weight: How often an epoch shows each of its rows; 0.5 shows another half of them in each.
+        path: A file of conversations, or the directory of a curated dataset.
+        weight: Number of times that an epoch shows each row; with 0.5, epochs alternate between two halves.
     """
 
     path: str
@@ -31,7 +31,7 @@ class DataSource:
 
     @classmethod
     def of(cls, text: str) -> DataSource:
-        """Returns what `PATH` or `PATH=WEIGHT` says; what follows the last `=` is a weight if it is a number."""
+        """Parses `PATH` or `PATH=WEIGHT`; the text after the last `=` is the weight if it is a number."""
         path, equals, number = text.rpartition("=")
         try:
             return cls(path=path, weight=float(number)) if equals else cls(path=text)
@@ -41,41 +41,41 @@ class DataSource:
 
 @dataclass(frozen=True, kw_only=True)
 class SFTConfig(AdamWConfig):
-    """Supervised fine-tuning of a checkpoint on conversations with pictures: the loss of the assistant's tokens.
+    """Supervised fine-tuning of a checkpoint on conversations with images; the loss covers the assistant's tokens.
 
     Attributes:
-        model: Checkpoint directory to start from, any of a supported family.
-        data: A data set of `python -m training curate` (its directory), or a file of conversations with `messages` and
-            `images`, one a line; several with `--data A --data B=2`. The weight says how often an epoch shows each row
-            of the set: 2 shows it twice, 0.5 another half of the set in each epoch.
-        name: Name of the run, one part of a path; its files go to `<output>/<name>`.
-        output: Directory of all runs.
-        num_epochs: How often the data are shown, where `num_steps` does not say how long.
-        num_steps: Optimiser steps; None for those of the epochs.
-        batch_size: Conversations per optimiser step.
-        micro_batch_tokens: Most tokens that go through the model at a time; a longer conversation goes alone. Gradients
-            are the same but for rounding.
-        learning_rate: Peak of a cosine schedule with warm-up. Argos (appendix) has 1e-5 for a model of 7B; LoRA
-            usually takes ten times as much.
-        warmup_ratio: Share of the steps that warm up linearly.
-        final_learning_rate_ratio: What the rate falls to, as a share of its peak.
-        max_grad_norm: Gradient norm that is clipped to.
-        max_nonfinite_steps: Steps in a row whose gradients may be infinite or NaN. None of them is taken; the last one
-            ends the run, which is saved.
-        max_context_tokens: Most tokens of a conversation, at most the model's positions, which are the default. Longer
-            ones are left out and counted.
-        max_image_pixels: Larger pictures are scaled down to this; None for the checkpoint's own limit.
-        eval_share: Share of all rows that is held out, for the evaluation loss; rows that show the same pictures are
-            held out together. 0 for none.
-        eval_every: Steps between evaluations of the loss, which is also evaluated before the first and after the last.
-        checkpoint_every: Steps between checkpoints, from which `--resume` goes on; 0 for the last one only.
-        memory: What is done to fit the device.
-        lora: Adapters in place of the weights.
-        seed: Order of the rows, and what is held out.
-        device: Where the model lives: `"auto"` takes a GPU if there is one, else the CPU.
-        dtype: Type of the weights that the model computes with, and that `latest/model` has. What the optimiser steps
-            is float32 either way.
-        num_threads: CPU threads of torch; 0 leaves torch's own choice.
+        model: Checkpoint directory to start from, of any supported model family.
+        data: The directory of a dataset from `python -m training curate`, or a file of conversations with `messages`
+            and `images`, one per line; repeat the option for several: `--data A --data B=2`. The weight is the number
+            of times that an epoch shows each row: 2 shows it twice; with 0.5, epochs alternate between two halves.
+        name: Name of the run, a single path component; its files are written to `<output>/<name>`.
+        output: Parent directory of all runs.
+        num_epochs: Passes over the data, unless `num_steps` is set.
+        num_steps: Optimizer steps; None to derive them from `num_epochs`.
+        batch_size: Conversations per optimizer step.
+        micro_batch_tokens: Maximum number of tokens per forward pass; a longer conversation is processed alone.
+            Changes gradients only by rounding.
+        learning_rate: Peak of a cosine schedule with warmup. Argos (appendix) uses 1e-5 for a 7B model; LoRA usually
+            needs ten times as much.
+        warmup_ratio: Fraction of steps with linear warmup.
+        final_learning_rate_ratio: Final learning rate as a fraction of the peak.
+        max_grad_norm: Maximum gradient norm; larger gradients are clipped.
+        max_nonfinite_steps: Number of consecutive steps with infinite or NaN gradients after which the run is saved
+            and stops. Each such step is skipped.
+        max_context_tokens: Maximum number of tokens per conversation, at most the model's positions, which are the
+            default. Longer conversations are left out and counted.
+        max_image_pixels: Larger images are downscaled to this number of pixels; None for the checkpoint's own limit.
+        eval_share: Fraction of all rows held out for the evaluation loss; rows with the same images are held out
+            together. 0 for none.
+        eval_every: Steps between evaluations; the loss is also evaluated before the first step and after the last.
+        checkpoint_every: Steps between checkpoints, from which `--resume` continues; 0 for only a final checkpoint.
+        memory: Settings that reduce device memory.
+        lora: Train LoRA adapters instead of all weights.
+        seed: Seed of the row order and of the held-out rows.
+        device: Device of the model: `"auto"` uses a GPU if available, else the CPU.
+        dtype: Data type for computation and for the weights in `latest/model`. The optimizer always updates float32
+            weights.
+        num_threads: Number of CPU threads of torch; 0 for torch's default.
     """
 
     model: str
@@ -117,12 +117,12 @@ class SFTConfig(AdamWConfig):
 
     def _require_data(self) -> None:
         option = field_name(self, "data")
-        require(bool(self.data), f"{option} PATH says what is learnt from; give it once for each data set.")
+        require(bool(self.data), f"No dataset to train on. Name at least one: {option} PATH.")
         for source in self.sources:
             require(
                 0 < source.weight < math.inf,
-                f"{option} {source.path}={source.weight:g}: a weight must be above 0 and finite. It says how often an "
-                "epoch shows each row; leave the data set out to show none.",
+                f"{option} {source.path}={source.weight:g}: a weight must be positive and finite: it is the number of "
+                "times that an epoch shows each row. Remove the dataset to show none.",
             )
         paths = [source.path for source in self.sources]
         twice = next((path for path in paths if paths.count(path) > 1), None)
@@ -130,18 +130,18 @@ class SFTConfig(AdamWConfig):
 
     @property
     def sources(self) -> tuple[DataSource, ...]:
-        """The data sets, each with its weight."""
+        """The datasets with their weights."""
         return tuple(map(DataSource.of, self.data))
 
     def num_rows_shown(self, sizes: Sequence[int]) -> int:
-        """Returns how many rows all steps show, of data sets with so many rows to train on."""
+        """Returns the total number of rows shown in training, given the number of training rows of each dataset."""
         if self.num_steps is not None:
             return self.num_steps * self.batch_size
         of_epoch = sum(source.weight * size for source, size in zip(self.sources, sizes, strict=True))
         return max(1, round(self.num_epochs * of_epoch))
 
     def steps(self, sizes: Sequence[int]) -> SupervisedSteps:
-        """Returns how the steps are taken, on data sets with so many rows to train on."""
+        """Returns the step settings, given the number of training rows of each dataset."""
         num_steps = math.ceil(self.num_rows_shown(sizes) / self.batch_size)
         return SupervisedSteps(
             num_steps=num_steps,

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning: any checkpoint, on data sets of conversations with pictures."""
+"""Supervised fine-tuning of any checkpoint on datasets of conversations with images."""
 
 from __future__ import annotations
 
@@ -47,25 +47,25 @@ from vlm_envs.records.report_page import build_report
 from vlm_envs.records.run_data import RunWriter, holds_run
 
 PHASE = "sft"
-"""What lines of `metrics.jsonl` are of."""
+"""Value of `phase` in lines of `metrics.jsonl`."""
 
 LEFT_OUT = "left_out.jsonl"
-"""Names the rows that a run left out of its data."""
+"""File that lists the rows that a run left out of its data."""
 
 
 def fine_tune(config: SFTConfig, *, resume: bool = False) -> Path:
-    """Fine-tunes a checkpoint, from the run's latest state if it is resumed, and writes the report.
+    """Fine-tunes a checkpoint, or resumes the run from its latest state, and writes the report.
 
     Returns:
         The run's directory, in which `latest/model` is an ordinary checkpoint.
 
     Raises:
         RunExistsError: If the run exists and `resume` is False.
-        FileNotFoundError: If `resume` is True and there is no checkpoint, or `config.model` is not one.
-        ConfigError: If something it needs is not there, nothing of a data set can be learnt from, or, on resumption,
-            its settings or data are others. Nothing is left behind then.
-        TrainingStoppedError: If it cannot go on; what was learnt is saved.
-        KeyboardInterrupt: If Ctrl-C stopped it; what was learnt is saved.
+        FileNotFoundError: If `resume` is True and the run has no checkpoint, or `config.model` is not a checkpoint.
+        ConfigError: If a requirement is missing, a dataset has no usable row, or the settings or data changed on
+            resume. Nothing is written then.
+        TrainingStoppedError: If training cannot continue; the model is saved.
+        KeyboardInterrupt: On Ctrl-C; the model is saved.
     """
     require_one_process()
     print_on_main(check_fine_tuning(config, resume=resume))
@@ -73,12 +73,12 @@ def fine_tune(config: SFTConfig, *, resume: bool = False) -> Path:
 
 
 def fine_tuned(config: SFTConfig, *, resume: bool = False) -> Ended:
-    """Runs a configuration that `check_fine_tuning` accepted; also returns whether Ctrl-C was pressed at the end."""
+    """Runs a configuration accepted by `check_fine_tuning`; also returns whether Ctrl-C was pressed at the end."""
     prepare(config)
     directory = Path(config.output) / config.name
     with alone_in(directory), full_disk_told(directory):
         if not resume:
-            require_unused(directory)  # again: another process may have been faster
+            require_unused(directory)  # check again: another process may have started it
         start = directory / LATEST / "model" if resume else model_directory(config.model)
         encoder = load_encoder(start)
         encoder.limit_pixels(config.max_image_pixels)
@@ -87,7 +87,7 @@ def fine_tuned(config: SFTConfig, *, resume: bool = False) -> Ended:
             _check_same_data(sets, directory)
         learner = SupervisedLearner(
             _model(config, directory, start),
-            config.steps([len(each.rows) for each in sets]),
+            config.steps([len(dataset.rows) for dataset in sets]),
             what="fine-tuning",
             memory=config.memory,
             lora=config.lora,
@@ -105,14 +105,14 @@ def fine_tuned(config: SFTConfig, *, resume: bool = False) -> Ended:
 
 
 class FineTuning:
-    """One run and where it stands; `start` or `resume` comes before `run`.
+    """A fine-tuning run and its state; call `start` or `resume` before `run`.
 
     Args:
         config: The run.
-        learner: Who learns.
+        learner: The learner with its model.
         encoder: The checkpoint's chat format.
-        sets: The data, with what is held out.
-        directory: The run's own.
+        sets: The datasets with their held-out rows.
+        directory: The run's directory.
     """
 
     def __init__(
@@ -132,37 +132,37 @@ class FineTuning:
 
     @property
     def writer(self) -> RunWriter:
-        """What writes the run's data down."""
-        assert self._writer is not None, "start or resume comes first"
+        """The writer of the run's records."""
+        assert self._writer is not None, "call start or resume first"
         return self._writer
 
     def start(self) -> None:
-        """Opens a new run; one that never came to a checkpoint starts over in the same place."""
+        """Opens a new run; a run without a checkpoint starts over in the same directory."""
         if self.config.lora.rank is not None:
             self._reference = reference_of(model_directory(self.config.model), self.directory)
         self._writer = RunWriter(self.directory, resume_from_iteration=0 if holds_run(self.directory) else None)
         self.writer.config(self._described())
-        lines = [json.dumps(to_json(each)) + "\n" for of_set in self.sets for each in of_set.left_out]
+        lines = [json.dumps(to_json(row)) + "\n" for of_set in self.sets for row in of_set.left_out]
         replace_file(self.directory / LEFT_OUT, "".join(lines).encode())
 
     def resume(self) -> None:
-        """Goes on from the latest checkpoint, whose weights the model has already, but for adapters.
+        """Restores the latest checkpoint; the model must already have its weights, except adapters.
 
         Raises:
-            ConfigError: If more steps were taken than there are to be.
+            ConfigError: If the run has taken more steps than configured.
         """
         state = load_checkpoint_state(self.directory / LATEST)
         self.num_done = self._num_saved = state["iteration"]
         total = self.learner.steps.num_steps
         if self.num_done > total:
             raise ConfigError(
-                f"The run at {self.directory} has done {self.num_done} steps, and there are to be {total}. Give more "
-                "with --num-steps or --num-epochs, or start another run with another --name."
+                f"The run at {self.directory} has done {self.num_done} steps, more than the requested {total}. "
+                "Request more with --num-steps or --num-epochs, or start another run with another --name."
             )
         model = self.learner.model
         model.load_state_dict({**model.state_dict(), **state["adapters"]})
         self.learner.load_optimizer_state(state["optimizer"])
-        self._torch_rng = state["torch_rng"].clone()  # lets the file go that it was read from
+        self._torch_rng = state["torch_rng"].clone()  # a copy, so that the mapped file can be closed
         torch.set_rng_state(self._torch_rng)
         self._started = time.monotonic() - state["elapsed_s"]
         self._reference = kept_reference(self.directory)
@@ -171,10 +171,10 @@ class FineTuning:
         self.writer.config(described)
 
     def run(self) -> None:
-        """Takes the steps that are left. Whatever ends them, what was learnt is saved as of the last whole one.
+        """Takes the remaining steps. On any error or interrupt, the model after the last complete step is saved.
 
         Raises:
-            KeyboardInterrupt: If Ctrl-C stopped it.
+            KeyboardInterrupt: On Ctrl-C.
         """
         total, lost = self.learner.steps.num_steps, "work since the last checkpoint is lost"
         if self.num_done == total:
@@ -195,21 +195,21 @@ class FineTuning:
             self.is_interrupted = should_stop()
         if self.num_done < total:
             raise KeyboardInterrupt(
-                f"Interrupted after {self.num_done} of {total} steps; saved. Go on with {how_to_go_on()}, or use "
-                f"what was learnt: {self.directory / LATEST / 'model'}"
+                f"Interrupted after {self.num_done} of {total} steps; saved. Resume with {how_to_go_on()}, or use the "
+                f"model: {self.directory / LATEST / 'model'}"
             )
 
     def _take_steps(self, board: TensorBoardLogger, console: RunConsole, should_stop: Callable[[], bool]) -> None:
         if self.num_done == 0 and (loss := self._eval_loss()) is not None:
             self._log(board, 0, {"eval_loss": loss})
-            console.say(f"before: loss {loss:.3f} on rows held out")
+            console.say(f"before: loss {loss:.3f} on held-out rows")
 
         def on_step(step: int, metrics: dict[str, float]) -> None:
             metrics |= {"learning_rate": self.learner.steps.learning_rate_at(step), "epoch": self._epoch(step + 1)}
             is_last = step + 1 == self.learner.steps.num_steps
             if (is_last or (step + 1) % self.config.eval_every == 0) and (loss := self._eval_loss()) is not None:
                 metrics["eval_loss"] = loss
-                console.say(f"step {step + 1}: loss {loss:.3f} on rows held out")
+                console.say(f"step {step + 1}: loss {loss:.3f} on held-out rows")
             self._log(board, step, metrics)
             console.advance(step, metrics, ("loss",))
             self.num_done, self._torch_rng = step + 1, torch.get_rng_state()
@@ -226,21 +226,21 @@ class FineTuning:
             self._save()
 
     def _batches(self) -> Iterator[Batch]:
-        """Yields the batches of the steps that are left."""
-        sizes = [len(each.rows) for each in self.sets]
-        order = row_order(sizes, [each.source.weight for each in self.sets], self.config.seed)
+        """Yields the batches of the remaining steps."""
+        sizes = [len(dataset.rows) for dataset in self.sets]
+        order = row_order(sizes, [dataset.source.weight for dataset in self.sets], self.config.seed)
         left = islice(order, self.num_done * self.config.batch_size, self.config.num_rows_shown(sizes))
         rows = (self.sets[number].rows[row] for number, row in left)
         return row_batches(rows, self.config.batch_size, self.encoder)
 
     def _epoch(self, num_steps: int) -> float:
-        """Returns how often the data were shown after so many steps."""
-        of_epoch = sum(each.source.weight * len(each.rows) for each in self.sets)
+        """Returns the number of passes over the data after a number of steps."""
+        of_epoch = sum(dataset.source.weight * len(dataset.rows) for dataset in self.sets)
         return num_steps * self.config.batch_size / of_epoch
 
     def _eval_loss(self) -> float | None:
-        """Returns the loss of what is held out; None if that is nothing."""
-        rows = [row for each in self.sets for row in each.held_out]
+        """Returns the loss on held-out rows; None if there are none."""
+        rows = [row for dataset in self.sets for row in dataset.held_out]
         if not rows:
             return None
         return self.learner.mean_loss(row_batches(iter(rows), self.config.batch_size, self.encoder))
@@ -251,7 +251,7 @@ class FineTuning:
         board.log({f"{PHASE}/{name}": value for name, value in metrics.items()}, step)
 
     def _save(self) -> None:
-        """Writes the latest checkpoint; of a model with adapters these alone, beside the merged one."""
+        """Writes the latest checkpoint; with adapters, its training state has only these, next to the merged model."""
         model = self.learner.model
         state = {
             "iteration": self.num_done,
@@ -268,53 +268,53 @@ class FineTuning:
         self._num_saved = self.num_done
 
     def _rescue(self, error: Exception) -> None:
-        """Saves what was learnt before something failed, and says where."""
+        """Saves the model after a failure and prints its location."""
         if self.num_done == 0:
             return
         try:
             if self._num_saved != self.num_done:
                 self._save()
-            told = f"what was learnt is saved in {self.directory / LATEST / 'model'}."
+            outcome = f"the model is saved in {self.directory / LATEST / 'model'}."
         except Exception as second:
-            told = f"what was learnt could not be saved ({type(second).__name__}: {second})."
+            outcome = f"the model could not be saved ({type(second).__name__}: {second})."
         total = self.learner.steps.num_steps
-        print(f"{type(error).__name__} after {self.num_done} of {total} steps: {told}", file=sys.stderr)
+        print(f"{type(error).__name__} after {self.num_done} of {total} steps: {outcome}", file=sys.stderr)
 
     def _described(self) -> dict[str, Any]:
-        """Returns what a run started now writes down."""
-        sets = [each.record() for each in self.sets]
-        told = {"recipe": self.config.name, "trained_with": FINE_TUNING, "data_sets": sets}
-        return {**self.config.to_dict(), **told, **circumstances()}
+        """Returns the record of a run that starts now."""
+        sets = [dataset.record() for dataset in self.sets]
+        about = {"recipe": self.config.name, "trained_with": FINE_TUNING, "data_sets": sets}
+        return {**self.config.to_dict(), **about, **circumstances()}
 
 
 def _model(config: SFTConfig, directory: Path, start: Path) -> Any:
-    """Returns the model of a run, which adapters are put into later: what is in `latest` has them merged."""
+    """Returns the model of a run before adapters are added; `latest` cannot be used because it has them merged."""
     resumes_adapters = config.lora.rank is not None and start.is_relative_to(directory)
-    base = require_reference(directory, what="What --lora.rank adapts") if resumes_adapters else None
+    base = require_reference(directory, what="The base model of --lora.rank") if resumes_adapters else None
     dtype = getattr(torch, config.dtype)
     model, _ = load_checkpoint(base or start, dtype=dtype, attention=config.memory.attention)
     return model.to(torch_device(config.device))
 
 
 def _data_sets(config: SFTConfig, encoder: ChatEncoder, start: Path) -> list[DataSet]:
-    """Returns the data of a run, and says what is left out."""
+    """Returns the data of a run, and prints the rows that are left out."""
     limit = context_limit(AutoConfig.from_pretrained(start, local_files_only=True), config)
     read = [read_data_set(source, encoder, limit) for source in config.sources]
     sets = with_held_out(read, config.eval_share, config.seed)
-    for each in sets:
-        print(*told(each.left_out), each, sep="\n")
-    if config.eval_share and not any(each.held_out for each in sets):
-        print(f"--eval-share {config.eval_share:g} of so few rows is none: no loss is evaluated.")
+    for dataset in sets:
+        print(*told(dataset.left_out), dataset, sep="\n")
+    if config.eval_share and not any(dataset.held_out for dataset in sets):
+        print(f"--eval-share {config.eval_share:g} of so few rows holds out none: the evaluation loss is not computed.")
     return sets
 
 
 def _check_same_data(sets: Sequence[DataSet], directory: Path) -> None:
-    """Refuses to go on with a run whose data have changed: their order would be another."""
+    """Checks that the data of a resumed run are unchanged, because changes would alter the row order."""
     counts = ("sha256", "num_rows", "num_held_out")
-    for each, before in zip(sets, saved_settings(directory)["data_sets"], strict=True):
-        if any(each.record()[count] != before[count] for count in counts):
+    for dataset, before in zip(sets, saved_settings(directory)["data_sets"], strict=True):
+        if any(dataset.record()[count] != before[count] for count in counts):
             raise ConfigError(
-                f"{each.source.path} has changed since the run at {directory} was started: it had {before['num_rows']} "
-                f"rows to train on and has {len(each.rows)}, or others. Put it back as it was, or start another run "
-                f"from what was learnt: --model {directory / LATEST / 'model'}."
+                f"{dataset.source.path} has changed since the run at {directory} was started: it had "
+                f"{before['num_rows']} rows to train on and now has {len(dataset.rows)}, or different ones. Restore "
+                f"it, or start another run from the trained model: --model {directory / LATEST / 'model'}."
             )

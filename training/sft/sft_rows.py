@@ -1,8 +1,9 @@
 """Datasets to fine-tune on: read and checked, encoded with the chat template, held out, and ordered.
 
 A dataset is a file of conversations, one row per line (`training.sft.conversations`), or a directory of
-`python -m training curate`, whose episodes are the conversations that its `sft.jsonl` has. Datasets are read whole at
-the beginning; rows that are broken or too long are named and left out. Texts stay in memory, images do not.
+`python -m training curate`, whose episodes give the same conversations as its `sft.jsonl`. Datasets are read
+completely at the start; rows that are broken or too long are reported and left out. Texts stay in memory; images do
+not.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ Picture = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut:
-    """A row that is not learnt from.
+    """A row that is left out of training.
 
     Attributes:
-        file: Where it stands.
-        line: In which line, from 1.
+        file: File of the row.
+        line: Line number, from 1.
         why: Whether it is broken or longer than the context.
-        reason: In words.
+        reason: Error message.
     """
 
     file: Path
@@ -63,14 +64,14 @@ class LeftOut:
 
 @dataclass(frozen=True, kw_only=True)
 class DataSet:
-    """What is learnt from a data set.
+    """The rows of a dataset, split by use.
 
     Attributes:
-        source: Where it is, and how often an epoch shows its rows.
-        rows: Those to train on.
-        held_out: Those that only the evaluation loss is of.
-        left_out: What is not learnt from.
-        sha256: Of the file that was read.
+        source: The dataset and its weight.
+        rows: Rows to train on.
+        held_out: Rows for the evaluation loss.
+        left_out: Rows that are not used.
+        sha256: Hash of the file.
     """
 
     source: DataSource
@@ -80,11 +81,11 @@ class DataSet:
     sha256: str
 
     def num_left_out(self, why: Why) -> int:
-        """Returns how many rows were left out for one reason."""
-        return sum(each.why == why for each in self.left_out)
+        """Returns the number of rows left out for one reason."""
+        return sum(row.why == why for row in self.left_out)
 
     def record(self) -> dict[str, Any]:
-        """Returns the numbers, as a run writes them down."""
+        """Returns the statistics for the records of a run."""
         return {
             "path": self.source.path,
             "weight": self.source.weight,
@@ -104,22 +105,22 @@ class DataSet:
 
 
 def read_data_set(source: DataSource, encoder: ChatEncoder, max_tokens: int) -> DataSet:
-    """Returns the rows of a data set that can be learnt from, and names the others.
+    """Reads a dataset and separates usable rows from those to leave out.
 
     Args:
-        source: Where it is.
-        encoder: The chat format of who is to learn.
-        max_tokens: Most that a row may have.
+        source: The dataset.
+        encoder: Chat format of the model to train.
+        max_tokens: Maximum number of tokens per row.
 
     Raises:
-        ConfigError: If there is no such data set, or nothing of it can be learnt from.
+        ConfigError: If the dataset does not exist or has no usable row.
     """
     file, folder = data_file(source)
     content = file.read_bytes()
     if content.lstrip()[:1] == b"[":
         raise ConfigError(
-            f"--data {source.path} is one JSON list, and a data set has a row a line. Write it so: "
-            f"jq -c '.[]' {file.name} > {file.stem}.jsonl"
+            f"--data {source.path} is one JSON list, but a dataset must have one row per line. Convert it: jq -c "
+            f"'.[]' {file.name} > {file.stem}.jsonl"
         )
     is_curated = folder != file.parent
     read = [
@@ -140,23 +141,23 @@ def read_data_set(source: DataSource, encoder: ChatEncoder, max_tokens: int) -> 
 
 
 def told(left_out: Sequence[LeftOut], most: int = 10) -> Iterator[str]:
-    """Yields a line for each row that was left out, for the first of them, and how many more there are."""
-    yield from (f"left out: {each}" for each in left_out[:most])
+    """Yields one line for each of the first rows that were left out, and the number of further ones."""
+    yield from (f"left out: {row}" for row in left_out[:most])
     if len(left_out) > most:
-        yield f"left out: {len(left_out) - most} more; left_out.jsonl names all"
+        yield f"left out: {len(left_out) - most} more; left_out.jsonl lists all"
 
 
 def _row(line: bytes, *, file: Path, number: int, folder: Path, is_curated: bool) -> Conversation | LeftOut:
-    """Returns the conversation in a line, or why there is none that can be learnt from."""
+    """Returns the conversation in a line, or the reason to leave it out."""
     try:
         row = parse_object(line, "this line")
         return conversation(chat_messages(row) if is_curated else row, file=file, line=number, folder=folder)
     except BrokenRowError as error:
         reason = str(error)
     except BrokenRunDataError as error:
-        reason = f"no JSON object ({error.__cause__ or 'but another JSON value'})"
+        reason = f"not a JSON object ({error.__cause__ or 'but another JSON value'})"
     except (KeyError, TypeError) as error:
-        reason = f"no episode that `curate` recorded ({type(error).__name__}: {error})"
+        reason = f"not an episode recorded by `curate` ({type(error).__name__}: {error})"
     return LeftOut(file=file, line=number, why="broken", reason=reason)
 
 
@@ -166,15 +167,15 @@ def _checked(
     sizes: Mapping[Path, tuple[int, int] | BrokenPictureError],
     max_tokens: int,
 ) -> Conversation | LeftOut:
-    """Returns a conversation if its pictures are there and it is short enough, else why it is left out."""
-    known = {path: size for path in row.pictures if not isinstance(size := sizes[path], BrokenPictureError)}
-    broken = next((str(sizes[path]) for path in row.pictures if path not in known), None)
+    """Returns a conversation if its images are readable and it is short enough, else the reason to leave it out."""
+    found = {path: size for path in row.pictures if not isinstance(size := sizes[path], BrokenPictureError)}
+    broken = next((str(sizes[path]) for path in row.pictures if path not in found), None)
     count = 0
     if broken is None:
         try:
-            count = num_tokens(row, encoder, known)
+            count = num_tokens(row, encoder, found)
         except ValueError as error:
-            broken = f"the checkpoint's chat format does not take it: {error}"
+            broken = f"the checkpoint's chat format does not support it: {error}"
     if broken is not None:
         return LeftOut(file=row.file, line=row.line, why="broken", reason=broken)
     if count > max_tokens:
@@ -184,54 +185,54 @@ def _checked(
 
 
 def _require_rows(read: DataSet, max_tokens: int) -> None:
-    """Refuses a data set of which nothing is left."""
+    """Raises `ConfigError` if a dataset has no usable row."""
     if read.rows:
         return
     if not read.left_out:
-        raise ConfigError(f"--data {read.source.path}: the data set is empty. Give one with rows, or leave it out.")
+        raise ConfigError(f"--data {read.source.path}: the dataset is empty. Add rows, or remove the option.")
     remedy = (
-        f"Raise --max-context-tokens if the model has more positions than {max_tokens}, show smaller pictures "
-        "(--max-image-pixels), or cut the conversations."
+        f"Raise --max-context-tokens if the model has more positions than {max_tokens}, use smaller images "
+        "(--max-image-pixels), or shorten the conversations."
         if read.num_left_out("too long")
-        else "Repair them; relative paths of pictures begin at the folder of the file."
+        else "Repair them; image paths are relative to the folder of the file."
     )
     raise ConfigError(
-        f"--data {read.source.path}: nothing is left of {len(read.left_out)} rows: "
-        f"{read.num_left_out('broken')} are broken, {read.num_left_out('too long')} longer than the context. "
-        f"{remedy} The first of them: {read.left_out[0]}."
+        f"--data {read.source.path}: none of {len(read.left_out)} rows is usable: {read.num_left_out('broken')} are "
+        f"broken, {read.num_left_out('too long')} longer than the context. "
+        f"{remedy} The first one: {read.left_out[0]}."
     )
 
 
 def encoded(row: Conversation, encoder: ChatEncoder, picture: Callable[[Path], Picture] = load_picture) -> Trajectory:
-    """Returns a conversation with the tokens that a model reads and is to write; a row has all of its turns.
+    """Returns a conversation as one trajectory with prompt and target tokens for all turns.
 
     Args:
         row: The conversation.
         encoder: The chat format.
-        picture: Loads a picture's file.
+        picture: Loads an image file.
 
     Raises:
-        BrokenPictureError: If a picture cannot be loaded any more.
-        ValueError: If the chat template does not take its system message, or a picture.
+        BrokenPictureError: If an image can no longer be loaded.
+        ValueError: If the chat template does not support its system message or an image.
     """
     turns = tuple(_turn(row, number, encoder, picture) for number in range(len(row.exchanges)))
     return Trajectory(env_id="sft", seed=row.line, turns=turns, final_observation={"text": ""}, start_state_hash="")
 
 
 def num_tokens(row: Conversation, encoder: ChatEncoder, sizes: Mapping[Path, tuple[int, int]]) -> int:
-    """Returns how many tokens a conversation has, from its pictures' sizes alone.
+    """Returns the number of tokens of a conversation, computed from image sizes without loading images.
 
     Args:
         row: The conversation.
-        encoder: The chat format; it processes one picture of each size.
-        sizes: Height and width of each picture.
+        encoder: The chat format; it processes one blank image per size.
+        sizes: Height and width of each image.
     """
     turns = encoded(row, encoder, lambda path: _blank(*sizes[path])).turns
     return sum(len(turn.prompt_ids) + len(turn.response_ids) for turn in turns)
 
 
 def row_batches(rows: Iterator[Conversation], batch_size: int, encoder: ChatEncoder) -> Iterator[Batch]:
-    """Yields batches of conversations in order, the last of which may be smaller."""
+    """Yields batches of conversations in order; the last one may be smaller."""
     while some := list(islice(rows, batch_size)):
         yield make_batch(
             [encoded(row, encoder) for row in some],
@@ -271,21 +272,21 @@ def _blank(height: int, width: int) -> Picture:
 
 
 def with_held_out(sets: Sequence[DataSet], share: float, seed: int) -> list[DataSet]:
-    """Returns data sets with a share of their rows held out.
+    """Returns datasets with a share of their rows held out.
 
-    Rows that show the same pictures, or without any say the same, are held out together, in whichever set they are:
-    what the evaluation loss is of was never learnt from. Where the sets lie as a whole changes nothing.
+    Rows with the same images, or with the same texts if there are none, are held out together, also across datasets,
+    so that nothing in the evaluation loss is trained on. Moving all datasets together does not change the split.
 
     Args:
-        sets: With all rows to train on.
-        share: Of all rows together, in [0, 1); it is met as nearly as whole groups allow without passing it.
-        seed: Decides which.
+        sets: Datasets with all rows in `rows`.
+        share: Maximum fraction of all rows, in `[0, 1)`; groups are never split to reach it.
+        seed: Seed of the choice.
 
     Raises:
-        ConfigError: If nothing is left to train on, of one of the sets.
+        ConfigError: If a dataset has no row left to train on.
     """
     root = _common_root(sets)
-    groups = [[_group(row, root, seed) for row in each.rows] for each in sets]
+    groups = [[_group(row, root, seed) for row in dataset.rows] for dataset in sets]
     sizes = Counter(chain.from_iterable(groups))
     num_left, chosen = round(share * sizes.total()), set[bytes]()
     for key in sorted(sizes):
@@ -293,29 +294,29 @@ def with_held_out(sets: Sequence[DataSet], share: float, seed: int) -> list[Data
             chosen.add(key)
             num_left -= sizes[key]
     split = []
-    for each, keys in zip(sets, groups, strict=True):
-        kept = tuple(row for row, key in zip(each.rows, keys, strict=True) if key not in chosen)
-        held_out = tuple(row for row, key in zip(each.rows, keys, strict=True) if key in chosen)
+    for dataset, keys in zip(sets, groups, strict=True):
+        kept = tuple(row for row, key in zip(dataset.rows, keys, strict=True) if key not in chosen)
+        held_out = tuple(row for row, key in zip(dataset.rows, keys, strict=True) if key in chosen)
         if not kept:
             raise ConfigError(
-                f"--eval-share {share:g} holds out all {len(each.rows)} rows of {each.source.path}. Lower it, use "
-                "--eval-share 0, or give more rows."
+                f"--eval-share {share:g} holds out all {len(dataset.rows)} rows of {dataset.source.path}. Lower it, "
+                "use --eval-share 0, or add rows."
             )
-        split.append(replace(each, rows=kept, held_out=held_out))
+        split.append(replace(dataset, rows=kept, held_out=held_out))
     return split
 
 
 def row_order(sizes: Sequence[int], weights: Sequence[float], seed: int) -> Iterator[tuple[int, int]]:
-    """Yields the set and the row that come next, without end; the same for the same seed.
+    """Yields dataset index and row index of the next row, endlessly; deterministic for a seed.
 
-    An epoch shows each row of a set of weight w so many times: all rows of the set, in a new order each time, before
-    any comes again. With a weight of 0.5 it shows one half of the set, and the next epoch the other. Sets are mixed
+    An epoch shows each row of a dataset with weight w for w times: all rows in a new random order before any repeats.
+    With a weight of 0.5, an epoch shows one half of the dataset and the next epoch the other half. Datasets are mixed
     within an epoch.
 
     Args:
-        sizes: Rows of each set, at least one.
-        weights: Of each set, above 0.
-        seed: Decides the order.
+        sizes: Number of rows of each dataset, at least one.
+        weights: Weight of each dataset, above 0.
+        seed: Seed of the order.
     """
     epoch = 0
     while True:
@@ -330,13 +331,13 @@ def row_order(sizes: Sequence[int], weights: Sequence[float], seed: int) -> Iter
 
 
 def _rows_of_epoch(size: int, weight: float, epoch: int, key: tuple[int, int]) -> Iterator[int]:
-    """Yields what an epoch shows of a set: its part of orders of the whole set, one behind the other."""
+    """Yields the rows of a dataset in an epoch: the epoch's slice of concatenated permutations of all rows."""
     order, number = np.arange(0), -1
-    for place in range(round(weight * size * epoch), round(weight * size * (epoch + 1))):
-        if place // size != number:
-            number = place // size
+    for position in range(round(weight * size * epoch), round(weight * size * (epoch + 1))):
+        if position // size != number:
+            number = position // size
             order = _shuffled(size, (*key, number))
-        yield int(order[place % size])
+        yield int(order[position % size])
 
 
 def _shuffled(size: int, key: tuple[int, ...]) -> npt.NDArray[np.int64]:
@@ -344,12 +345,12 @@ def _shuffled(size: int, key: tuple[int, ...]) -> npt.NDArray[np.int64]:
 
 
 def _common_root(sets: Sequence[DataSet]) -> Path:
-    """Returns the folder that all pictures of all sets lie in."""
-    folders = [str(path.resolve().parent) for each in sets for row in each.rows for path in row.pictures]
+    """Returns the common folder of all images of all datasets."""
+    folders = [str(path.resolve().parent) for dataset in sets for row in dataset.rows for path in row.pictures]
     return Path(os.path.commonpath(folders)) if folders else Path()
 
 
 def _group(row: Conversation, root: Path, seed: int) -> bytes:
-    """Returns what rows that belong together have in common; sorted, it is in an order that the seed decides."""
+    """Returns the key of rows that are held out together; sorting keys gives an order that depends on the seed."""
     shown = [str(path.resolve().relative_to(root)) for path in row.pictures] or [repr((row.system, row.exchanges))]
     return hashlib.sha256("\n".join([str(seed), *shown]).encode("utf-8", "surrogatepass")).digest()

@@ -1,4 +1,4 @@
-"""A run of stages, from the first that is not finished to the last: one command, one report."""
+"""Runs the unfinished stages of a staged run, and writes one report."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ _Made = TypeVar("_Made")
 
 
 def train_stages(config: StagesConfig, *, resume: bool = False) -> Path:
-    """Runs the stages in order, from where the run stands if it is resumed, and writes the report.
+    """Runs the stages in order, resuming where an interrupted run stopped, and writes the report.
 
     Returns:
         The run's directory, which has a folder for each stage.
 
     Raises:
         RunExistsError: If the run exists and `resume` is False.
-        FileNotFoundError: If `resume` is True and there is no run.
-        ConfigError: If something that any of the stages needs is not there, or, on resumption, one that has begun is
-            now another. Nothing is left behind then. If a curation has nothing to keep; stages before it are finished.
-        TrainingStoppedError: If a stage cannot go on; what was learnt is saved.
-        KeyboardInterrupt: If Ctrl-C stopped it; what was learnt is saved.
+        FileNotFoundError: If `resume` is True and the run does not exist.
+        ConfigError: If a requirement of any stage is missing, or a started stage has changed on resume (nothing is
+            written then); or if a curation keeps nothing (earlier stages are finished).
+        TrainingStoppedError: If a stage cannot continue; the model is saved.
+        KeyboardInterrupt: On Ctrl-C; the model is saved.
     """
     return train_stages_checked(config, checked_stages(config, resume=resume), resume=resume)
 
 
 def train_stages_checked(config: StagesConfig, left: Sequence[StageToRun], *, resume: bool = False) -> Path:
-    """Does what `train_stages` does with the stages that `checked_stages` returned."""
+    """Runs `train_stages` with the stages returned by `checked_stages`."""
     runs = [stage.run for stage in config.stages if isinstance(stage.run, RunConfig)]
     device = runs[0].device if runs else "auto"
     timeout_min = max((run.process_timeout_min for run in runs), default=60.0)
@@ -61,28 +61,28 @@ def train_stages_checked(config: StagesConfig, left: Sequence[StageToRun], *, re
 def _train(
     config: StagesConfig, left: Sequence[StageToRun], processes: OneProcess | LaunchedProcesses, *, resume: bool
 ) -> None:
-    """Runs what is left; what several processes do not share, and what is written of all stages, is the main one's."""
+    """Runs the remaining stages; the main process writes the records of all stages."""
     finished = processes.on_main(lambda: _begun(config, left, resume=resume))
     num_threads = torch.get_num_threads()
-    for each in left:
-        name = config.stages[each.number].name
-        print(f"\nStage {each.number + 1} of {len(config.stages)}: {name}", flush=True)
-        torch.set_num_threads(num_threads)  # what the stage before was given is not this one's
-        with in_stage(name, each.run, advice=" Then go on with --resume."):
-            is_interrupted = _run_stage(each, name, processes)
+    for stage in left:
+        name = config.stages[stage.number].name
+        print(f"\nStage {stage.number + 1} of {len(config.stages)}: {name}", flush=True)
+        torch.set_num_threads(num_threads)  # resets the setting of the stage before
+        with in_stage(name, stage.run, advice=" Then continue with --resume."):
+            is_interrupted = _run_stage(stage, name, processes)
         finished.append(name)
         processes.on_main(lambda: save_stages(config, finished))
         let_go()
-        if is_interrupted and each is not left[-1]:
+        if is_interrupted and stage is not left[-1]:
             processes.on_main(partial(_stop_after, name))
     report = processes.on_main(lambda: build_stages_report(config.directory, config.folders))
     table = stages_table(config.directory, config.folders)
-    told = f"Report: {report}\nModel:  {config.last_model}"
-    print(f"\n{table}\n" if table else "", told, sep="\n" if table else "")
+    result = f"Report: {report}\nModel:  {config.last_model}"
+    print(f"\n{table}\n" if table else "", result, sep="\n" if table else "")
 
 
 def _begun(config: StagesConfig, left: Sequence[StageToRun], *, resume: bool) -> list[str]:
-    """Writes down which stages there are and which are finished and not to be longer; returns the latter's names."""
+    """Records the stages; returns the names of those that are finished and not extended."""
     finished: list[str] = []
     if resume and holds_stages(config.directory):
         names = {config.stages[stage.number].name for stage in left}
@@ -92,13 +92,12 @@ def _begun(config: StagesConfig, left: Sequence[StageToRun], *, resume: bool) ->
 
 
 def _run_stage(stage: StageToRun, name: str, processes: OneProcess | LaunchedProcesses) -> bool:
-    """Runs a stage; of several processes all take part in reinforcement learning, and one does everything else.
+    """Runs a stage: reinforcement learning in all processes, everything else in the main one.
 
-    Returns:
-        Whether Ctrl-C was pressed when it was about to end, such as in its last evaluation.
+    Returns: Whether Ctrl-C was pressed near its end, such as in its last evaluation.
 
     Raises:
-        KeyboardInterrupt: If Ctrl-C stopped it before that.
+        KeyboardInterrupt: On Ctrl-C before that.
     """
     run, several = stage.run, processes if isinstance(processes, LaunchedProcesses) else None
     if isinstance(run, CurateConfig):
@@ -108,18 +107,18 @@ def _run_stage(stage: StageToRun, name: str, processes: OneProcess | LaunchedPro
         return _alone(lambda: fine_tuned(run, resume=stage.resume).is_interrupted, run, processes)
     ended = trained(run, resume=stage.resume, processes=several)
     if not ended.is_finished:
-        raise KeyboardInterrupt(f"Interrupted in stage {name!r}; saved. Go on with {how_to_go_on()}.")
+        raise KeyboardInterrupt(f"Interrupted in stage {name!r}; saved. Resume with {how_to_go_on()}.")
     return ended.is_interrupted
 
 
 def _stop_after(name: str) -> None:
     raise KeyboardInterrupt(
-        f"Interrupted at the end of stage {name!r}, which is finished. Go on with {how_to_go_on()}."
+        f"Interrupted at the end of stage {name!r}, which is finished. Resume with {how_to_go_on()}."
     )
 
 
 def _alone(make: Callable[[], _Made], run: StageRun, processes: OneProcess | LaunchedProcesses) -> _Made:
-    """Returns what the main process makes while the others wait, as long as it lives."""
+    """Runs a function in the main process and returns its result; the others wait without a timeout."""
     directory = Path(run.output) / run.name
     with lost_peer_told(directory), ExitStack() as opened:
         if processes.num_processes > 1 and processes.rank == 0:
@@ -130,18 +129,18 @@ def _alone(make: Callable[[], _Made], run: StageRun, processes: OneProcess | Lau
 
 
 def _curate(run: CurateConfig, name: str) -> None:
-    """Makes the data that a later stage learns from; raises `ConfigError` if nothing is good enough."""
+    """Makes the data for a later stage; raises `ConfigError` if nothing is good enough."""
     try:
         directory, result = make_data_set(run)
     except CurationInterruptedError as interrupt:
         raise KeyboardInterrupt(
-            f"Interrupted in stage {name!r}. {interrupt}; go on with {how_to_go_on()}."
+            f"Interrupted in stage {name!r}. {interrupt}; resume with {how_to_go_on()}."
         ) from interrupt
     print(result)
     if not result.total.num_kept:
         shutil.rmtree(directory)
         raise ConfigError(
-            "Nothing is curated: no rollout is good enough, and no later stage could learn from it. Ask more questions "
+            "Nothing is curated: no rollout is good enough, so that later stages have no data. Ask more questions "
             f"({field_name(run, 'num_samples')}), lower {field_name(run, 'threshold')}, or name another expert."
         )
-    print(f"Data set: {directory}")
+    print(f"Dataset: {directory}")

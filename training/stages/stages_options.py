@@ -1,7 +1,7 @@
-"""From words on the command line to the configuration of a run of stages.
+"""Command line options of staged runs.
 
-`--name`, `--output` and `--model` are of the run; `--stages.NAME.OPTION` is OPTION of one stage, as a run of its own
-would take it.
+`--name`, `--output`, and `--model` belong to the run; `--stages.NAME.OPTION` is an option of one stage, as in a run
+of its own.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _PREFIX = "--stages."
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
-    """What a command line says of a run of stages.
+    """Options of a staged run.
 
     Attributes:
-        name: Name of the run, one part of a path; its stages are folders of `<output>/<name>`.
-        output: Directory of all runs.
-        model: Checkpoint that the first stage starts from, in place of the recipe's.
-        resume: Goes on with the run of this name, in the stage where it stands. Options need not be repeated; those of
-            stages that have not begun may be others.
+        name: Name of the run, a single path component; its stages are folders of `<output>/<name>`.
+        output: Parent directory of all runs.
+        model: Initial checkpoint of the first stage, in place of the recipe's.
+        resume: Resumes the run with this name in its current stage. Options need not be repeated; those of stages
+            that have not started may change.
     """
 
     name: str
@@ -47,12 +47,12 @@ class _Options:
 
 @dataclass(frozen=True, kw_only=True)
 class _Program(Program):
-    """A staged run, whose users may mean an option of a stage."""
+    """The program of a staged run, with hints for options of its stages."""
 
     stages: tuple[Stage, ...]
 
     def hint(self, option: str) -> str:
-        """Returns the stages' options of this name, or where those of each stage are listed."""
+        """Returns a hint with the stages' options of this name, or with the options that list them."""
         meant = [f"{stage.option}.{option.removeprefix('--')}" for stage in self.stages if _has(stage.run, option)]
         if meant:
             return f" Did you mean {' or '.join(meant)}?"
@@ -64,11 +64,11 @@ def _has(run: StageRun, option: str) -> bool:
 
 
 def stage_options(recipe: Recipe, made: StagesConfig, words: Sequence[str]) -> tuple[StagesConfig, bool]:
-    """Returns what a command line makes of a recipe's stages, and whether they go on.
+    """Applies command line options to a recipe's stages; also returns whether to resume.
 
     Raises:
-        FileNotFoundError: If they are to go on and are not there.
-        ConfigError: If an option is not known, lacks its value or cannot be.
+        FileNotFoundError: If the run to resume does not exist.
+        ConfigError: If an option is unknown, lacks its value, or is invalid.
     """
     own, of_stages = split_by_stage(words, made.stages)
     if asks_for_help(own):
@@ -77,21 +77,23 @@ def stage_options(recipe: Recipe, made: StagesConfig, words: Sequence[str]) -> t
     default = _saved(made, own) if resume and not asks_for_help(own) else made
     program = _Program(prog=f"python -m training {recipe.words}", description=recipe.description, stages=made.stages)
     start = _Options(name=default.name, output=default.output, model=default.model)
-    said = parsed(_Options, own, program, default=start)
+    parsed_options = parsed(_Options, own, program, default=start)
     stages = tuple(_with_options(recipe, stage, of_stages[stage.option], resume=resume) for stage in default.stages)
-    return StagesConfig(name=said.name, output=said.output, model=said.model, stages=stages), resume
+    return StagesConfig(
+        name=parsed_options.name, output=parsed_options.output, model=parsed_options.model, stages=stages
+    ), resume
 
 
 def _listing(stage: Stage) -> str:
-    """Returns what lists every option of a stage."""
+    """Returns the option that lists all options of a stage."""
     return f"{stage.option}.{HELP_ALL.removeprefix('--')}"
 
 
 def split_by_stage(words: Sequence[str], stages: Sequence[Stage]) -> tuple[list[str], dict[str, list[str]]]:
-    """Returns the words of the run, and those of each stage by the prefix of its options.
+    """Returns the arguments of the run, and those of each stage by the prefix of its options.
 
     Raises:
-        ConfigError: If one is of a stage that is not there.
+        ConfigError: If an option names an unknown stage.
     """
     own: list[str] = []
     of_stages: dict[str, list[str]] = {stage.option: [] for stage in stages}
@@ -102,10 +104,8 @@ def split_by_stage(words: Sequence[str], stages: Sequence[Stage]) -> tuple[list[
             name, _, option = word.removeprefix(_PREFIX).partition(".")
             name = name.replace("_", "-")
             if name not in known:
-                raise ConfigError(
-                    f"There is no stage {name!r}; there are {', '.join(known)}.{did_you_mean(name, known)}"
-                )
-            require(bool(option), f"{word} names no option. Options of this stage: {_PREFIX}{name}.help lists them.")
+                raise ConfigError(f"There is no stage {name!r}. Stages: {', '.join(known)}.{did_you_mean(name, known)}")
+            require(bool(option), f"{word} names no option. To list the options of this stage: {_PREFIX}{name}.help.")
             current, word = of_stages[_PREFIX + name], f"--{option}"
         elif word.startswith("--") or word in HELP:
             current = own
@@ -114,14 +114,14 @@ def split_by_stage(words: Sequence[str], stages: Sequence[Stage]) -> tuple[list[
 
 
 def _saved(made: StagesConfig, own: Sequence[str]) -> StagesConfig:
-    """Returns the run that goes on, which has the stages of the recipe that is named."""
+    """Returns the settings of the run to resume, after checking that it has the recipe's stages."""
     name, output = option_value(own, "--name") or made.name, option_value(own, "--output") or made.output
     directory = Path(output) / name
     saved = replace(saved_stages(directory)[0], name=name, output=output)
     require(
         saved.folders == made.folders,
-        f"The run at {directory} has the stages {', '.join(saved.folders)}, and the recipe has "
-        f"{', '.join(made.folders)}. Name the recipe it was started with, or another run with --name.",
+        f"The run at {directory} has the stages {', '.join(saved.folders)}, but the recipe has "
+        f"{', '.join(made.folders)}. Name the recipe with which it was started, or another run with --name.",
     )
     return saved
 
@@ -134,7 +134,7 @@ def _with_options(recipe: Recipe, stage: Stage, words: list[str], *, resume: boo
         given = {word.partition("=")[0] for word in words}
         for option in ("--name", "--output", "--model", "--resume"):
             of_stage = f"{stage.option}.{option.removeprefix('--')}"
-            require(option not in given, f"{of_stage} is no option: {option} is the whole run's.")
+            require(option not in given, f"{of_stage} is not an option: {option} belongs to the whole run.")
         starts_from, words = take_option(words, "--starts-from")
         reference, words = take_option(words, "--reference")
         changes: dict[str, Any] = {"starts_from": starts_from, "reference": reference}
@@ -152,17 +152,17 @@ def _configured(recipe: Recipe, stage: Stage, words: list[str], *, resume: bool)
     if isinstance(run, CurateConfig):
         program = Program(prog=prog, description="A curation.", main_options=CURATION_OPTIONS, help_all=help_all)
         return curation_options(words, program, run)
-    # Data sets that are named stand in place of its own
+    # Named datasets replace the stage's own
     default = run if option_value(words, "--data") is None else unchecked(run, data=())
     program = Program(prog=prog, description="A fine-tuning.", help_all=help_all)
     return parsed(SFTConfig, words, program, default=default)
 
 
 def stages_told(config: StagesConfig) -> str:
-    """Returns a line for each stage, with the option that lists its options."""
+    """Returns one line per stage, and the options that list the stages' options."""
     lines = [f"  {number}. {stage.name}: {_summary(stage.run)}" for number, stage in enumerate(config.stages, start=1)]
     listed = "\n".join(f"  {stage.option}.help" for stage in config.stages)
-    return "\n".join(["stages:", *lines, "", "Options of each, without its prefix, are listed by:", listed, ""])
+    return "\n".join(["stages:", *lines, "", "To list the options of a stage, without its prefix:", listed, ""])
 
 
 def _summary(run: StageRun) -> str:

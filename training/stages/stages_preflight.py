@@ -1,4 +1,4 @@
-"""Checks of all stages of a run before the first one begins, and of the remaining stages of a resumed run."""
+"""Checks of all stages of a run before the first one starts, and of the remaining stages of a resumed run."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class StageToRun:
     """A stage that is not finished.
 
     Attributes:
-        number: Its place among all of them, from 0.
+        number: Index of the stage, from 0.
         run: Its run.
-        resume: Whether it has begun and is resumed.
+        resume: Whether it has started and is resumed.
     """
 
     number: int
@@ -58,13 +58,13 @@ class StageToRun:
 
 
 def checked_stages(config: StagesConfig, *, resume: bool) -> list[StageToRun]:
-    """Returns the stages that are to be run, after trying what each of them needs, and prints what is left out.
+    """Returns the stages to run, after checking the requirements of each, and prints notes on settings.
 
     Raises:
         RunExistsError: If the run exists and `resume` is False.
-        FileNotFoundError: If `resume` is True and there is no run.
-        ConfigError: If something that a stage needs is not there, a model behind an endpoint that one of them asks does
-            not answer, or a stage that has begun is now another.
+        FileNotFoundError: If `resume` is True and the run does not exist.
+        ConfigError: If a requirement of a stage is missing, an endpoint does not answer, or a started stage has
+            changed.
     """
     require_writable(config.directory, config.output)
     finished = _finished(config, resume=resume)
@@ -78,7 +78,7 @@ def checked_stages(config: StagesConfig, *, resume: bool) -> list[StageToRun]:
         with in_stage(stage.name, run, (VLMEnvsError, ValueError, OSError)):
             is_begun = has_begun(directory)
             if isinstance(run, CurateConfig):
-                if resume and _holds_data(directory):  # what has its name is whole
+                if resume and _holds_data(directory):  # a dataset under its final name is complete
                     _require_same_curation(run, directory)
                     continue
                 _check_curation(run, first_start)
@@ -87,7 +87,7 @@ def checked_stages(config: StagesConfig, *, resume: bool) -> list[StageToRun]:
                 ready: StageRun = run
             else:
                 if is_begun and isinstance(run, RunConfig):
-                    run, _ = without_judges(run)  # as it was when it began
+                    run, _ = without_judges(run)  # as when it started
                 if resume and stage.name in finished:
                     if not _is_longer(run, directory):
                         continue
@@ -105,7 +105,7 @@ def checked_stages(config: StagesConfig, *, resume: bool) -> list[StageToRun]:
 
 
 def has_begun(directory: Path) -> bool:
-    """Returns whether a stage has a checkpoint, or some of its data are there; one that has not starts over."""
+    """Returns whether a stage has a checkpoint or some data; without them it starts over."""
     has_data = _holds_data(directory) or has_batches(directory)
     return has_checkpoint(directory / LATEST) or is_in_cold_start(directory) or has_data
 
@@ -115,7 +115,7 @@ def _holds_data(directory: Path) -> bool:
 
 
 def is_free(directory: Path) -> bool:
-    """Returns whether a staged run may be written there: nothing is, or one of which no stage has begun."""
+    """Returns whether a directory holds no run, or only a staged run of which no stage has started."""
     if holds_stages(directory):
         folders = {folder.name.removesuffix(UNFINISHED) for folder in directory.iterdir() if folder.is_dir()}
         return not any(has_begun(directory / folder) for folder in folders)
@@ -123,7 +123,7 @@ def is_free(directory: Path) -> bool:
 
 
 def _finished(config: StagesConfig, *, resume: bool) -> Sequence[str]:
-    """Returns the names of the stages that are finished, of a run whose begun stages are still the same."""
+    """Returns the names of finished stages, after checking that started stages are unchanged."""
     if not resume:
         if not is_free(config.directory):
             raise RunExistsError(
@@ -136,24 +136,25 @@ def _finished(config: StagesConfig, *, resume: bool) -> Sequence[str]:
 
 
 def _require_same_order(config: StagesConfig, saved: StagesConfig) -> None:
-    """Refuses a run whose begun stages are others now, or start from another model."""
+    """Checks that the started stages of a run and their initial models are unchanged."""
     begun = [folder for folder in saved.folders if has_begun(saved.directory / folder)]
     require(
         list(config.folders[: len(begun)]) == list(saved.folders[: len(begun)]),
-        f"The run at {config.directory} has begun its stages {', '.join(saved.folders[: len(begun)])}, and asked for "
-        f"are {', '.join(config.folders)}. Name the recipe it was started with, or another run with --name.",
+        f"The run at {config.directory} has started the stages {', '.join(saved.folders[: len(begun)])}, but the "
+        f"requested ones are {', '.join(config.folders)}. Name the recipe with which it was started, or another run "
+        "with --name.",
     )
-    now, then = (_first_model(each.resolved()) for each in (config, saved))
+    now, then = (_first_model(stages.resolved()) for stages in (config, saved))
     require(
         not begun or now == then,
-        f"The run at {config.directory} starts from {then}, not from {now}. Leave --model out, or start another run "
-        "with --name.",
+        f"The run at {config.directory} starts from {then}, not from {now}. Remove --model, or start another run with "
+        "--name.",
     )
     for stage, was in zip(config.stages, saved.stages[: len(begun)], strict=False):
         require(
             stage.starts_from == was.starts_from,
-            f"Stage {stage.name!r} has begun from the {was.starts_from} model of the stage before, not the "
-            f"{stage.starts_from}. Leave {stage.option}.starts-from out, or start another run with --name.",
+            f"Stage {stage.name!r} was started from the {was.starts_from} model of the stage before, not the "
+            f"{stage.starts_from}. Remove {stage.option}.starts-from, or start another run with --name.",
         )
 
 
@@ -162,7 +163,7 @@ def _first_model(runs: Sequence[StageRun]) -> str | None:
 
 
 def _check_curation(run: CurateConfig, first_start: str | None) -> None:
-    """Checks a curation; an expert that is yet to be made is tried as the first start."""
+    """Checks a curation; an expert that does not exist yet is replaced by the initial model."""
     kind, _, part = run.expert.partition(":")
     is_of_run = part.startswith(f"{run.output}{os.sep}")
     if kind == "hf" and is_of_run and not _is_model(part):
@@ -171,16 +172,16 @@ def _check_curation(run: CurateConfig, first_start: str | None) -> None:
 
 
 def _require_same_curation(run: CurateConfig, directory: Path) -> None:
-    """Refuses another curation in place of one whose data are there."""
+    """Checks that a finished curation has the same settings."""
     other = next(differences(saved_settings(directory)["curation"], to_json(plain(run))), None)
     require(
         other is None,
-        f"the data at {directory} were curated with {other}. Leave that out, or start another run with --name.",
+        f"the data at {directory} were curated with {other}. Remove the change, or start another run with --name.",
     )
 
 
 def _is_longer(run: SFTConfig | RunConfig, directory: Path) -> bool:
-    """Returns whether a finished stage is to be longer than it was; refuses one that is another in any other way."""
+    """Returns whether a finished stage is extended, after checking that nothing else has changed."""
     if isinstance(run, RunConfig):
         check_same_run(run, directory)
         lengths = {saved_config(directory).num_iterations, num_iterations_done(directory / LATEST)}
@@ -191,35 +192,35 @@ def _is_longer(run: SFTConfig | RunConfig, directory: Path) -> bool:
 
 
 def _require_length(run: SFTConfig | RunConfig, directory: Path) -> None:
-    """Refuses a stage that has begun and is to be shorter than it is already."""
+    """Checks that a started stage is not to be shorter than it already is."""
     num_done = num_iterations_done(directory / LATEST) or 0
     if isinstance(run, RunConfig):
         check_length(run.num_iterations, num_done)
         return
-    num_steps = run.steps([each["num_rows"] for each in saved_settings(directory)["data_sets"]]).num_steps
+    num_steps = run.steps([dataset["num_rows"] for dataset in saved_settings(directory)["data_sets"]]).num_steps
     require(
         num_steps >= num_done,
-        f"there are to be {num_steps} steps, and it has done {num_done} already. Give more with --num-steps or "
+        f"{num_steps} steps are requested, but it has already done {num_done}. Request more with --num-steps or "
         "--num-epochs, or start another run with --name.",
     )
 
 
 def _require_last_begun(config: StagesConfig, number: int) -> None:
-    """Refuses a finished stage of another length if the next one has started from its model."""
+    """Checks that a finished stage is not extended after the next one has started from its model."""
     later = config.folders[number + 1 :]
     require(
         not later or not has_begun(config.directory / later[0]),
-        f"it is finished, and {', '.join(later[:1])} has started from what it made, so its length is fixed. Leave the "
-        "length out, or start another run with --name.",
+        f"it is finished, and {', '.join(later[:1])} has started from its model, so its length is fixed. Remove the "
+        "length, or start another run with --name.",
     )
 
 
 def _checked(
     run: SFTConfig | RunConfig, first_start: str | None, to_come: Container[str], *, resume: bool, name: str
 ) -> StageRun:
-    """Returns a stage's run without what it has no use for, after trying what it needs, and prints what that is.
+    """Returns a stage's run without unused settings, after checking its requirements, and prints notes.
 
-    A stage whose start is yet to be made is tried with what the first one starts from, which is of the same family.
+    A stage whose initial model does not exist yet is checked with that of the first stage, which has the same family.
     """
     is_there = run.model == first_start or resume or _is_model(run.model)
     start = run.model if is_there else first_start
@@ -231,8 +232,8 @@ def _checked(
     is_first = run.model == first_start
     reference = run.reference if resume or is_first or _is_model(run.reference) else None
     start = run.model if start is None else start
-    ready, told = tried(replace(run, model=start, reference=reference), resume=resume, is_to_come=is_to_come)
-    _print(name, told)
+    ready, notes = tried(replace(run, model=start, reference=reference), resume=resume, is_to_come=is_to_come)
+    _print(name, notes)
     return replace(ready, model=run.model, reference=run.reference)
 
 
@@ -247,7 +248,7 @@ def _is_model(directory: str | None) -> bool:
 
 
 def require_listed(config: StagesConfig, number: int) -> None:
-    """Refuses a pool that excludes a curation of a world without samples: nothing would list what it keeps."""
+    """Checks that pools exclude only curations of worlds with sample ids."""
     run = config.stages[number].run
     excluded = {
         name for spec in getattr(run, "worlds", ()) for name in (() if spec.pool is None else spec.pool.exclude)
@@ -259,27 +260,27 @@ def require_listed(config: StagesConfig, number: int) -> None:
             with spec.made() as world:
                 require(
                     hasattr(getattr(world, "dynamics", None), "source"),
-                    f"{spec.env_id} of stage {stage.name!r} asks no samples with ids, so that a pool cannot leave out "
+                    f"{spec.env_id} of stage {stage.name!r} has no samples with ids, so that a pool cannot exclude "
                     f"{DATA_OF}{stage.name}. Exclude a file of levels.",
                 )
 
 
 def shared_samples(config: StagesConfig, number: int) -> list[str]:
-    """Returns a line for each earlier curation whose samples a stage may train on, too: no pool keeps them apart."""
+    """Returns one line per earlier curation whose samples a stage may also train on because no pool excludes them."""
     stage, lines = config.stages[number], []
     for curation in config.stages[:number]:
         if not isinstance(stage.run, RunConfig) or not isinstance(curation.run, CurateConfig):
             continue
         data = f"{DATA_OF}{curation.name}"
-        shared = {place: spec for place, spec in enumerate(stage.run.worlds) if _may_meet(spec, curation.run, data)}
+        shared = {index: spec for index, spec in enumerate(stage.run.worlds) if _may_meet(spec, curation.run, data)}
         if shared:
-            place, spec = next(iter(shared.items()))
-            option = f"{stage.option}.worlds.{place}.pool"
+            index, spec = next(iter(shared.items()))
+            option = f"{stage.option}.worlds.{index}.pool"
             drawing = f"{option}.file {curation.name}.jsonl {option}.draw N "
             lines.append(
-                f"world{'s' * (len(shared) > 1)} {', '.join(map(str, shared))} may train on samples that stage "
-                f"{curation.name!r} has curated: both read {spec.kwargs['dataset']} at "
-                f"{spec.kwargs['folder']}, and no pool keeps them apart. To leave out what is imitated: "
+                f"world{'s' * (len(shared) > 1)} {', '.join(map(str, shared))} may train on samples curated by stage "
+                f"{curation.name!r}: both read {spec.kwargs['dataset']} at {spec.kwargs['folder']}, and no pool "
+                "excludes them. To exclude them: "
                 f"{'' if spec.pool is not None and spec.pool.draw else drawing}{option}.exclude {data}"
             )
     return lines

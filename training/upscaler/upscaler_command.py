@@ -1,4 +1,4 @@
-"""`python -m training upscaler`: its options, and its checks before anything is written."""
+"""Options of `python -m training upscaler`, and the checks before anything is written."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from training.run_options import resumable_options
 from training.upscaler.upscaler_config import SUPER_RESOLUTION, UpscalerConfig
 
 _MAY_DIFFER = {"checkpoint_every", "device", "eval_every", "num_eval_scenes", "num_steps", "num_threads", "output"}
-"""Settings that a run may go on with changed; with another number of steps the rate falls otherwise from then on."""
+"""Settings that may change on resume; another number of steps changes the learning rate schedule from then on."""
 
 
 def upscaler_options(words: Sequence[str]) -> tuple[UpscalerConfig, bool]:
-    """Returns the training that a command line describes, and whether it is resumed; see `resumable_options`."""
+    """Returns the settings of a command line, and whether to resume; see `resumable_options`."""
     return resumable_options("upscaler", UpscalerConfig, words, trained_with=SUPER_RESOLUTION)
 
 
 def check_upscaler(config: UpscalerConfig, *, resume: bool) -> None:
-    """Refuses a run that something is missing for.
+    """Checks that a run can start.
 
     Raises:
         RunExistsError: If the run exists and `resume` is False.
-        FileNotFoundError: If `resume` is True and there is no run.
-        ConfigError: If it cannot be written, or, on resumption, its settings are others.
+        FileNotFoundError: If `resume` is True and the run does not exist.
+        ConfigError: If the output is not writable, or if settings changed on resume.
     """
     directory = Path(config.output) / config.name
     require_writable(directory, config.output)

@@ -1,4 +1,4 @@
-"""Training of a super-resolution network, as a frozen dataclass that the command line is made from."""
+"""Settings for training a super-resolution network, a frozen dataclass that also defines the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vlm_envs.content.scenes.scene_source import SceneSource
 from vlm_envs.validation import field_name, require, require_above, require_at_least, require_choice, require_range
 
 SUPER_RESOLUTION = "super-resolution"
-"""What a run of this kind says it was trained with."""
+"""Value of `trained_with` in the records of these runs."""
 
 SIZES: Mapping[str, Mapping[str, int]] = MappingProxyType(
     {
@@ -22,34 +22,34 @@ SIZES: Mapping[str, Mapping[str, int]] = MappingProxyType(
         "small": {"num_channels": 16, "num_blocks": 4},
     }
 )
-"""Channels and blocks by name: the two published networks, and one of a seventh of the weights."""
+"""Channels and blocks by name: the two published networks, and one with a seventh of the weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UpscalerConfig(AdamWConfig):
-    """Trains SMFANet on generated scenes: what was scaled down is to become what it was.
+    """Trains SMFANet on generated scenes to reverse downscaling.
 
-    Scenes are those of VLM/ZoomQA-v0 whose things, once scaled down, have the sizes that its questions ask about. The
-    splits train, val and test share no scene. SMFANet's authors train with --betas 0.9 0.99 and no weight decay.
+    Scenes are those of VLM/ZoomQA-v0, with objects that have the sizes of its questions after downscaling. The splits
+    train, val, and test share no scene. SMFANet's authors train with --betas 0.9 0.99 and no weight decay.
 
     Attributes:
-        name: Name of the run, one part of a path; its files go to `<output>/<name>`.
-        output: Directory of all runs.
+        name: Name of the run, a single path component; its files are written to `<output>/<name>`.
+        output: Parent directory of all runs.
         size: The network: `smfanet` and `smfanet_plus` as published, `small` with a seventh of the weights.
-        factor: How many times as wide and as high its results are.
-        num_steps: Optimiser steps.
-        batch_size: Patches a step.
-        patch_px: Side of a patch as the network is given it.
-        learning_rate: Peak of a cosine schedule with warm-up, as in the public configuration of SMFANet's authors.
-        num_scenes: Scenes that patches are cut from.
-        num_eval_scenes: Scenes that it is measured on, of val on the way and of test at the end.
-        side_px: Least and largest side of a scene.
-        target_px: Least and largest size of the things in it.
-        eval_every: Steps between measurements on val.
-        checkpoint_every: Steps between checkpoints, from which `--resume` goes on.
-        seed: Scenes, patches and the network's first weights.
-        device: Where the network lives: `"auto"` takes a GPU if there is one, else the CPU.
-        num_threads: CPU threads of torch; 0 leaves torch's own choice.
+        factor: Upscaling factor of width and height.
+        num_steps: Optimizer steps.
+        batch_size: Patches per step.
+        patch_px: Side of an input patch.
+        learning_rate: Peak of a cosine schedule with warmup, as in the public configuration of SMFANet's authors.
+        num_scenes: Number of scenes from which patches are cut.
+        num_eval_scenes: Number of scenes for evaluations, on val during training and on test at the end.
+        side_px: Minimum and maximum side of a scene.
+        target_px: Minimum and maximum size of the objects in a scene.
+        eval_every: Steps between evaluations on val.
+        checkpoint_every: Steps between checkpoints, from which `--resume` continues.
+        seed: Seed of scenes, patches, and the network's initial weights.
+        device: Device of the network: `"auto"` uses a GPU if available, else the CPU.
+        num_threads: Number of CPU threads of torch; 0 for torch's default.
     """
 
     name: str = "upscaler"
@@ -84,26 +84,26 @@ class UpscalerConfig(AdamWConfig):
         needed = self.factor * self.patch_px
         require(
             least >= needed,
-            f"Scenes of {least} pixels ({field_name(self, 'side_px')}) hold no patch of {self.patch_px} enlarged "
-            f"{self.factor} times, which is {needed}. Use larger scenes, a smaller patch or a smaller factor.",
+            f"Scenes of {least} pixels ({field_name(self, 'side_px')}) are smaller than an enlarged patch of "
+            f"{self.factor} x {self.patch_px} = {needed}. Use larger scenes, a smaller patch, or a smaller factor.",
         )
         self.scenes()
 
     def scenes(self) -> SceneSource:
-        """Returns where scenes are drawn from.
+        """Returns the source of scenes.
 
         Raises:
-            ConfigError: If there are none of such sizes.
+            ConfigError: If no scene has such sizes.
         """
         return SceneSource(side_px=self.side_px, target_px=self.target_px)
 
     @property
     def network(self) -> dict[str, int]:
-        """The network's size, as `SMFANetConfig` takes it."""
+        """Arguments of `SMFANetConfig`."""
         return {**SIZES[self.size], "factor": self.factor}
 
     def steps(self) -> SupervisedSteps:
-        """Returns how the steps are taken."""
+        """Returns the step settings."""
         return SupervisedSteps(
             num_steps=self.num_steps,
             learning_rate=self.learning_rate,

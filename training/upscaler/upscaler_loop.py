@@ -40,14 +40,14 @@ from vlm_envs.tools.pictures import Picture, crop, resized
 from vlm_envs.tools.zoom import BicubicUpscaler, LanczosUpscaler, Upscaler
 
 WEIGHTS = "smfanet.safetensors"
-"""The trained network, within `latest`."""
+"""File of the trained network within `latest`."""
 
 TABLE = "held_out.txt"
-"""What is measured at the end, in the run's folder."""
+"""File of the final measurements in the run's folder."""
 
 
 def train_upscaler(config: UpscalerConfig, *, resume: bool = False) -> Path:
-    """Trains a network, from the run's latest state if it is resumed, and measures it on held-out scenes.
+    """Trains a network, or resumes the run from its latest state, and measures it on held-out scenes.
 
     Returns:
         The file of its weights, which `agents.perception.super_resolution` loads.
@@ -55,9 +55,9 @@ def train_upscaler(config: UpscalerConfig, *, resume: bool = False) -> Path:
     Raises:
         RunExistsError: If the run exists and `resume` is False.
         FileNotFoundError: If `resume` is True and there is no checkpoint.
-        ConfigError: If it cannot be written, or, on resumption, its settings are others.
-        NonFiniteGradientError: If gradients were not finite too many times in a row; the last checkpoint stands.
-        KeyboardInterrupt: If Ctrl-C stopped it; what was learnt is saved.
+        ConfigError: If the output is not writable, or if settings changed on resume.
+        NonFiniteGradientError: After too many consecutive non-finite gradients; the last checkpoint stays.
+        KeyboardInterrupt: On Ctrl-C; the network is saved.
     """
     check_upscaler(config, resume=resume)
     if config.num_threads:
@@ -65,7 +65,7 @@ def train_upscaler(config: UpscalerConfig, *, resume: bool = False) -> Path:
     directory = Path(config.output) / config.name
     with alone_in(directory), full_disk_told(directory):
         if not resume:
-            require_unused(directory)  # again: another process may have been faster
+            require_unused(directory)  # check again: another process may have started it
         training = _Training(config, directory)
         training.open(resume=resume)
         training.run()
@@ -76,7 +76,7 @@ def train_upscaler(config: UpscalerConfig, *, resume: bool = False) -> Path:
 
 
 class _Training:
-    """One run and where it stands; `open` comes before `run`."""
+    """A training run and its state; call `open` before `run`."""
 
     def __init__(self, config: UpscalerConfig, directory: Path) -> None:
         self.config, self.directory, self.steps, self.num_done = config, directory, config.steps(), 0
@@ -96,16 +96,16 @@ class _Training:
         self._started = time.monotonic()
 
     def open(self, *, resume: bool) -> None:
-        """Opens a new run, or goes on from the latest checkpoint."""
+        """Opens a new run, or restores the latest checkpoint."""
         if resume:
             self._load()
-        begun = resume or holds_run(self.directory)  # one that never came to a checkpoint starts over
+        begun = resume or holds_run(self.directory)  # a run without a checkpoint starts over
         self.writer = RunWriter(self.directory, resume_from_iteration=self.num_done if begun else None)
-        told = {"recipe": self.config.name, "trained_with": SUPER_RESOLUTION}
-        self.writer.config({**self.config.to_dict(), **told, **circumstances()})
+        about = {"recipe": self.config.name, "trained_with": SUPER_RESOLUTION}
+        self.writer.config({**self.config.to_dict(), **about, **circumstances()})
 
     def run(self) -> None:
-        """Takes the steps that are left."""
+        """Takes the remaining steps."""
         total = self.steps.num_steps
         if self.num_done == total:
             print(f"All {total} steps are done. To extend the run: --num-steps N")
@@ -120,7 +120,7 @@ class _Training:
                 if self.num_done % self.config.eval_every == 0 or self.num_done == total:
                     upscaler = SMFANetUpscaler(self.network, device=str(self._device))
                     metrics["psnr"] = float(np.mean(psnrs(held_out, upscaler)))
-                    console.say(f"step {self.num_done}: {metrics['psnr']:.2f} dB on scenes held out")
+                    console.say(f"step {self.num_done}: {metrics['psnr']:.2f} dB on held-out scenes")
                     self.network.train()
                 self.writer.metrics({"iteration": step, "elapsed_s": time.monotonic() - self._started, **metrics})
                 console.advance(step, metrics, ("loss",))
@@ -131,7 +131,7 @@ class _Training:
                     break
         if self.num_done < total:
             raise KeyboardInterrupt(
-                f"Interrupted after {self.num_done} of {total} steps; saved. Go on with {how_to_go_on()}."
+                f"Interrupted after {self.num_done} of {total} steps; saved. Resume with {how_to_go_on()}."
             )
 
     def _step(self, step: int, patches: Patches) -> dict[str, float]:
@@ -164,8 +164,8 @@ class _Training:
         self.num_done = state["iteration"]
         if self.num_done > self.steps.num_steps:
             raise ConfigError(
-                f"The run at {self.directory} has done {self.num_done} steps, and there are to be "
-                f"{self.steps.num_steps}. Give more with --num-steps, or start another run with another --name."
+                f"The run at {self.directory} has done {self.num_done} steps, more than the requested "
+                f"{self.steps.num_steps}. Request more with --num-steps, or start another run with another --name."
             )
         self.network.load_state_dict(state["weights"])
         self._optimizer.load_state_dict(state["optimizer"], self.network.state_dict())
@@ -174,10 +174,11 @@ class _Training:
 
 @torch.no_grad()
 def begin_as_interpolation(network: SMFANet) -> None:
-    """Sets weights under which a network enlarges by bilinear interpolation.
+    """Initializes a network to bilinear interpolation.
 
-    Three channels carry the picture itself, halved, since the skip around all blocks doubles it; blocks add
-    nothing, and the last layer reads these three. The other weights stay as they were drawn, so that all of them learn.
+    Three channels carry the image itself, halved, because the skip connection around all blocks doubles it; blocks
+    add nothing, and the last layer reads these three. All other weights keep their random initialization, so that
+    they can learn.
     """
     weights, factor = dict(network.named_parameters()), network.config.factor
     for name, weight in weights.items():
@@ -193,12 +194,12 @@ def begin_as_interpolation(network: SMFANet) -> None:
 
 
 def _taps(offset: float) -> tuple[float, float, float]:
-    """Returns the weights of three neighbours at a place between -1/2 and 1/2 off the middle one."""
+    """Returns the weights of three adjacent pixels at an offset in [-1/2, 1/2] from the middle one."""
     return max(0.0, -offset), 1.0 - abs(offset), max(0.0, offset)
 
 
 def psnrs(pairs: Sequence[PicturePair], upscaler: Upscaler) -> list[float]:
-    """Returns the peak signal-to-noise ratio of each picture in dB, over all its pixels and colours."""
+    """Returns the peak signal-to-noise ratio of each image in dB, over all pixels and channels."""
     return [_psnr(upscaler.upscale(pair.small), pair.large) for pair in pairs]
 
 
@@ -208,7 +209,7 @@ def _psnr(made: Picture, truth: Picture) -> float:
 
 
 def held_out_table(config: UpscalerConfig, network: SMFANet) -> str:
-    """Returns what a network, Lanczos and bicubic resampling make of scenes of the split test."""
+    """Returns a table of the PSNR of Lanczos and bicubic resampling and a network on scenes of split test."""
     pairs = scene_pairs(config, "test", config.num_eval_scenes)
     upscalers: dict[str, Upscaler] = {
         "lanczos": LanczosUpscaler(config.factor),
@@ -221,11 +222,11 @@ def held_out_table(config: UpscalerConfig, network: SMFANet) -> str:
 
 
 class PicturePair(NamedTuple):
-    """A picture, and what the network is given of it.
+    """An image and its downscaled version.
 
     Attributes:
-        small: The picture scaled down by bicubic resampling, as in SMFANet's training.
-        large: The picture, of `factor` times its sides.
+        small: The image downscaled by bicubic resampling, as in SMFANet's training; input of the network.
+        large: The image, with sides `factor` times as long.
     """
 
     small: Picture
@@ -233,7 +234,7 @@ class PicturePair(NamedTuple):
 
 
 class Patches(NamedTuple):
-    """Patches of pictures, cut at the same places.
+    """Patches of images, cut at corresponding positions.
 
     Attributes:
         small_BHWC: uint8[B, H, W, 3].
@@ -245,24 +246,24 @@ class Patches(NamedTuple):
 
 
 def scene_pairs(config: UpscalerConfig, split: str, num_scenes: int) -> list[PicturePair]:
-    """Returns scenes of a split, the same at every call."""
+    """Returns scenes of a split, the same in every call."""
     source = config.scenes()
     drawn = (source.draw(np.random.default_rng([config.seed, number]), split) for number in range(num_scenes))
     return [picture_pair(sample.images[0].picture(), config.factor) for sample in drawn]
 
 
 def picture_pair(picture: Picture, factor: int) -> PicturePair:
-    """Returns a picture cut to multiples of the factor, and the same scaled down by it."""
+    """Returns an image cropped to multiples of the factor, and its downscaled version."""
     width, height = picture.width // factor, picture.height // factor
     large = crop(picture, PixelRectangle(0, 0, width * factor, height * factor))
     return PicturePair(resized(large, width, height, Image.Resampling.BICUBIC), large)
 
 
 def step_patches(pairs: Sequence[PicturePair], config: UpscalerConfig, step: int) -> Patches:
-    """Returns the patches of a step, decided by seed and step alone: mirrored and turned at random."""
+    """Returns the randomly mirrored and rotated patches of a step, a function of seed and step."""
     rng = np.random.default_rng([config.seed, step, 1])
     cut = [_patch(pairs[int(rng.integers(len(pairs)))], config, rng) for _ in range(config.batch_size)]
-    return Patches(*(np.stack(each) for each in zip(*cut, strict=True)))
+    return Patches(*(np.stack(patches) for patches in zip(*cut, strict=True)))
 
 
 def _patch(

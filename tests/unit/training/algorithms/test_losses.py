@@ -162,7 +162,7 @@ class TestAggregation:
     @pytest.mark.parametrize(
         ("aggregation", "normalizer", "message"),
         [
-            ("constant", None, "'constant' expects one and got none"),
+            ("constant", None, "normalizer.*'constant'"),
             ("mean", None, "aggregation: expected one of token_mean, sequence_mean, constant, got 'mean'"),
             ("mean", 3.0, "aggregation: expected one of token_mean, sequence_mean, constant, got 'mean'"),
             ("token_mean", 0.0, "normalizer: expected a positive number, got 0.0"),

@@ -95,7 +95,7 @@ def test_what_fails_leaves_the_last_whole_step(cold_start, steps, monkeypatch, c
     with pytest.raises(error):
         make(FullDisk() if what == "a full disk" else None)
     shown = capsys.readouterr().err
-    assert f"{error.__name__}{where} after {num_done} of 4 steps of the cold start: what was learnt is saved." in shown
+    assert f"{error.__name__}{where} after {num_done} of 4 steps of the cold start: the model is saved." in shown
     assert f"--model {directory}" in shown
     loaded, _ = load_checkpoint(directory)
     for saved, kept in zip(loaded.parameters(), steps[num_done - 1], strict=True):
@@ -125,7 +125,7 @@ def test_what_cannot_be_saved_is_told_beside_what_failed(cold_start, monkeypatch
     fail(monkeypatch, "a world")
     with pytest.raises(RuntimeError, match="crashed"):
         make()
-    assert "what was learnt could not be saved (OSError: No space left on device)." in capsys.readouterr().err
+    assert "could not be saved (OSError: No space left on device)." in capsys.readouterr().err
     assert not directory.exists()
 
 

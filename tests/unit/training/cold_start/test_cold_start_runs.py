@@ -74,13 +74,13 @@ def test_ctrl_c_in_a_cold_start_saves_what_was_learnt(tmp_path, capsys, monkeypa
     assert main(["cold_start", *short_cold_start(tmp_path)]) == 130
     assert signal.getsignal(signal.SIGINT) is handler
     shown = capsys.readouterr()
-    assert "Interrupted after 2 of 4 steps of the cold start; what was learnt is saved." in shown.err
+    assert "Interrupted after 2 of 4 steps of the cold start; the model is saved." in shown.err
     directory = tmp_path / "x_cold_start"
     made_from = json.loads((directory / "provenance.json").read_text())
     assert (made_from["num_steps_done"], made_from["validation_success"]) == (2, None)
     kept = (directory / "model.safetensors").read_bytes()
     assert main(["cold_start", *short_cold_start(tmp_path)]) == 2
-    assert f"error: {directory} is there, and would be replaced. Choose another --name" in capsys.readouterr().err
+    assert f"error: {directory} already exists. Choose another --name" in capsys.readouterr().err
     assert (directory / "model.safetensors").read_bytes() == kept
     monkeypatch.setattr(RunConsole, "advance", advance)
     told = f"{directory} is of a cold start that was interrupted after 2 of 4 steps."
@@ -121,7 +121,7 @@ def test_ctrl_c_after_the_last_step_of_a_cold_start_loses_nothing(ctrl_c, tmp_pa
     assert main(["cold_start", *short_cold_start(tmp_path)]) == 130
     directory = tmp_path / "x_cold_start"
     shown = capsys.readouterr().err
-    assert f"Interrupted {said} of the cold start; what was learnt is saved. Train from it with" in shown
+    assert f"Interrupted {said} of the cold start; the model is saved. Train from it with" in shown
     assert f"--model {directory}" in shown
     made_from = json.loads((directory / "provenance.json").read_text())
     assert (made_from["num_steps_done"], made_from["validation_success"]) == (4, None)
@@ -138,7 +138,7 @@ def test_a_start_that_another_goes_on_from_is_made_by_its_name(tmp_path, monkeyp
     assert main(["cold_start", "mix_first_steps", *settings[:named], *settings[named + 2 :]]) == 0
     directory = tmp_path / "mix_first_steps_cold_start"
     assert (directory / "model.safetensors").is_file()
-    go_on = f"Go on from it: python -m training cold_start mix_tiny --cold-start.start-from {directory}\n"
+    go_on = f"Continue from it: python -m training cold_start mix_tiny --cold-start.start-from {directory}\n"
     told = capsys.readouterr().out
     assert told.startswith(f"Imitates for 4 steps, into {directory}\n"), "before worlds and tokenizers are made"
     assert told.endswith(f"Cold start: {directory}\n{go_on}")
@@ -159,7 +159,7 @@ def test_one_that_was_made_meanwhile_is_not_replaced(tmp_path, capsys, monkeypat
 
     monkeypatch.setattr("training.loop.interrupts.prepare", another)
     assert main(["cold_start", *short_cold_start(tmp_path)]) == 2
-    assert "x_cold_start is there, and would be replaced." in capsys.readouterr().err
+    assert "x_cold_start already exists." in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "x_cold_start").iterdir()] == ["config.json"]
 
 
@@ -211,7 +211,7 @@ def test_gradients_that_stay_infinite_stop_a_cold_start_with_finite_weights_on_d
     shown = capsys.readouterr().err
     assert "those of the cold start had norm nan in 2 steps in a row" in shown
     directory = tmp_path / "x_cold_start"
-    assert f"ended after 4 of 9 steps; what was learnt is saved. Train from it with --model {directory}." in shown
+    assert f"ended after 4 of 9 steps; the model is saved. Train from it with --model {directory}." in shown
     assert json.loads((directory / "provenance.json").read_text())["num_steps_done"] == 4
     loaded, _ = load_checkpoint(directory)
     assert all(torch.isfinite(weight).all() for weight in loaded.parameters())

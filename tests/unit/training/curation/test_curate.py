@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -87,9 +88,7 @@ def test_settings_of_a_reward_are_its_own(tmp_path):
 
 
 def test_what_lets_a_model_look_and_decide_is_refused_without_one(tmp_path):
-    with pytest.raises(
-        ConfigError, match=r"look and decide: say which with endpoint\.model NAME and endpoint\.base-url"
-    ):
+    with pytest.raises(ConfigError, match=r"agentic .*endpoint\.model NAME and endpoint\.base-url"):
         config(tmp_path, "direct", episode_reward="agentic")
 
 
@@ -275,5 +274,5 @@ def test_a_pool_that_cannot_be_asked_about_is_refused_before_anything_is_played(
     assert main(["curate", "--pool", str(pool), "--output", str(tmp_path)]) == 2
     assert "pool.jsonl, line 1: VLM/ZoomQA-v0 cannot load this level" in capsys.readouterr().err
     assert main(["curate", "--exclude", str(pool), "--output", str(tmp_path)]) == 2
-    assert "--exclude leaves levels out of a pool. Give one (--pool FILE)" in capsys.readouterr().err
+    assert re.search(r"--exclude .*\(--pool FILE\)", capsys.readouterr().err)
     assert not (tmp_path / "curated").exists()

@@ -120,7 +120,7 @@ def test_settings_of_one_world_beside_several_do_nothing_and_are_named(tmp_path)
 def test_pools_that_nobody_draws_and_worlds_that_come_twice_are_refused(tmp_path):
     world = WorldSpec(env_id="VLM/ZoomQA-v0", kwargs=SMALL)
     drawn = replace(world, pool=PoolConfig(file="own.jsonl", draw=8))
-    with pytest.raises(ConfigError, match=r"a curation draws no pool\. Draw it beforehand: python -m training pool"):
+    with pytest.raises(ConfigError, match=r"draws no pool\..*python -m training pool"):
         curated(tmp_path, drawn)
     with pytest.raises(ConfigError, match="asks every question twice in the same way"):
         curated(tmp_path, world, world)
@@ -165,8 +165,7 @@ def test_settings_that_change_nothing_for_the_levels_of_a_pool_are_refused(tmp_p
     words += ["--set", "tracks=instruction_following", "--episode-reward", "arm_accuracy"]
     assert main([*words, "--again", "num_candidates=4"]) == 2
     message = capsys.readouterr().err
-    assert "VLM/RewardJudging-v0 with num_candidates=4 draws other questions, and those of the pool" in message
-    assert "would be asked twice in the same way. Leave that out, or draw a pool with it" in message
+    assert "VLM/RewardJudging-v0 with num_candidates=4 " in message and "draw a pool with it" in message
     assert not (tmp_path / "out").exists()
     world = WorldSpec(env_id="VLM/RewardJudging-v0", kwargs=PAIRS, pool=pool)
     _, result = make_data_set(curated(tmp_path, world, again=("max_turns=4",)))
@@ -176,7 +175,7 @@ def test_settings_that_change_nothing_for_the_levels_of_a_pool_are_refused(tmp_p
 def test_a_pool_that_is_in_the_reverse_order_already_is_refused(tmp_path):
     pool = judging_pool(tmp_path, reverse_order=True)
     world = WorldSpec(env_id="VLM/RewardJudging-v0", kwargs=PAIRS, pool=pool)
-    with pytest.raises(ConfigError, match="with reverse_order=True draws other questions"):
+    with pytest.raises(ConfigError, match="with reverse_order=True "):
         make_data_set(curated(tmp_path, world, again=("reverse_order=True",)))
 
 
@@ -251,7 +250,7 @@ def test_a_world_without_a_question_to_train_on_is_refused(tmp_path, local, monk
     world = judged(local)
     world = replace(world, kwargs={**world.kwargs, "is_benchmark": True})
     monkeypatch.setattr(curation_loop, "play", None)
-    with pytest.raises(ConfigError, match=r"have no level of split 'train', of which questions are"):
+    with pytest.raises(ConfigError, match="no level of split 'train'"):
         make_data_set(curated(tmp_path, world))
 
 

@@ -51,7 +51,7 @@ def test_a_data_set_without_a_whole_episode_is_refused(directory):
     rewritten(directory, b"{", b"{}")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(ConfigError, match=r"all its 2 episodes are broken.*line 1: "):
+        with pytest.raises(ConfigError, match=r"all 2 episodes are broken.*line 1: "):
             curated_episodes(directory)
     rewritten(directory, b"{")
     with pytest.raises(ConfigError, match="is empty"):

@@ -166,7 +166,7 @@ def test_what_is_kept_is_grounded_and_shows_the_pictures_without_marks(tmp_path,
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"points": "models"}, "say which with --proposer and --pointer|say which with .*proposer and .*pointer"),
+        ({"points": "models"}, "proposer and .*pointer NAME"),
         ({"points": "models", "proposer": "hf:a"}, "pointer"),
     ],
 )
@@ -177,9 +177,9 @@ def test_missing_models_are_refused(changes, told):
 
 def test_who_does_not_look_is_shown_nothing_and_a_world_has_to_ask(tmp_path):
     exact = PointingConfig(points="exact")
-    with pytest.raises(ConfigError, match=r"--expert oracle does not look at|oracle does not look at"):
+    with pytest.raises(ConfigError, match="oracle does not look at"):
         CurateConfig(pointing=exact)
-    with pytest.raises(ConfigError, match="writes points in percents, and VLM/ZoomQA-v0 asks for coordinates=pixels"):
+    with pytest.raises(ConfigError, match=r"percents.*VLM/ZoomQA-v0 .*coordinates=pixels"):
         CurateConfig(expert="hf:x", pointing=exact, settings=("prompt_format=points", "coordinates=pixels"))
     with pytest.raises(FileNotFoundError, match="nowhere"):
         require_teachable(CurateConfig(expert="hf:nowhere", pointing=exact, output=str(tmp_path)))

@@ -140,7 +140,7 @@ def test_fewer_may_be_kept_of_what_was_played(tmp_path, monkeypatch):
 
 
 def test_numbers_that_cannot_be_are_refused_at_the_start(tmp_path, capsys):
-    with pytest.raises(ConfigError, match="num_kept 65 cannot be kept of num_samples 64"):
+    with pytest.raises(ConfigError, match=r"num_kept 65 .*num_samples 64"):
         CurateConfig(num_kept=65)
     pool = tmp_path / "pool.jsonl"
     with WorldSpec(env_id="VLM/ZoomQA-v0").made(split="train") as world:

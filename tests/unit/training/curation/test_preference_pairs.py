@@ -104,7 +104,7 @@ def test_broken_rows_are_named_and_counted_and_the_others_are_built(tmp_path, ca
         assert f"rows.jsonl, line {line}: " in told
     assert "1 rows to be judged, of 6 questions; left out: 4 broken, 1 too few wrong responses" in told
     assert main(["pairs", "--folder", str(tmp_path)]) == 2, "it is not written over"
-    assert "judged.jsonl is there already" in capsys.readouterr().err
+    assert "judged.jsonl already exists" in capsys.readouterr().err
 
 
 def test_nothing_left_is_refused_with_the_remedy(tmp_path):
@@ -115,7 +115,7 @@ def test_nothing_left_is_refused_with_the_remedy(tmp_path):
 
 def test_half_a_model_is_refused():
     for given in ({"model": "judge"}, {"base_url": "http://127.0.0.1:1/v1"}):
-        with pytest.raises(ConfigError, match="needs a name and an address"):
+        with pytest.raises(ConfigError, match=r"endpoint\.model NAME"):
             PairsConfig(endpoint=replace(NOBODY, **given))
 
 
@@ -322,7 +322,7 @@ def test_mm_ifengine_is_read_as_llama_factory_reads_it(tmp_path):
     assert [each.wrong for each in (first, second, third, fourth)] == [(bad,), (), (bad,), ()]
     assert [each.row(0).get("image") for each in read[:4]] == ["cat.png", "cat.png", None, "cat.png"]
     told = ["one instruction", "one instruction", "expected one image", "messages of role", "a list of messages"]
-    told += ["a picture in 'images' for each <image>", "one instruction"]
+    told += ["an image in 'images' for each <image>", "one instruction"]
     assert len(broken) == len(told) and all(what in str(each) for each, what in zip(broken, told, strict=True))
 
 

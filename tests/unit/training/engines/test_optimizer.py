@@ -130,10 +130,10 @@ def test_a_state_goes_on_in_weights_of_another_type_without_losing_a_bit(written
 def test_a_state_of_other_weights_is_refused(dtype):
     two = nn.Sequential(layer(dtype), layer(dtype))
     state = optimizer_of(two).state_dict()
-    with pytest.raises(ValueError, match=r"policy has other weights to train than this one\. Resume with"):
+    with pytest.raises(ValueError, match="policy has other trained weights"):
         optimizer_of(layer()).load_state_dict(state, two.state_dict())
     small = nn.Linear(2, 2, bias=False).to(dtype)
-    with pytest.raises(ValueError, match="other weights"):
+    with pytest.raises(ValueError, match="other trained weights"):
         optimizer_of(layer()).load_state_dict(optimizer_of(small).state_dict(), small.state_dict())
 
 
@@ -156,7 +156,7 @@ def test_gradients_that_are_not_finite_are_left_out_and_end_the_run_at_the_third
     after = model.weight.detach().clone()
     step(value)
     step(value)
-    with pytest.raises(NonFiniteGradientError, match=r"of the policy had norm .* in 3 steps in a row"):
+    with pytest.raises(NonFiniteGradientError, match=r"of the policy had norm .* in 3 consecutive steps"):
         step(value)
     assert torch.equal(model.weight, after)
     assert all(torch.isfinite(each).all() for each in optimizer.state_dict()["adamw"]["state"][0].values())

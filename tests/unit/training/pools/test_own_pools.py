@@ -145,7 +145,7 @@ def test_levels_that_filters_drop_are_not_played_but_those_that_a_sharing_world_
     assert played == [level for level in ends for _ in range(2)]
     assert [row["id"] for row in rows_of(path)] == list(lengths), "the others are in the file, too"
     assert [row["id"] for row in rows_of(path) if row["attempts"]] == ends
-    assert f"{12 - len(ends)} not played, as filters drop them" in capsys.readouterr().out
+    assert f"{12 - len(ends)} not played because filters drop them" in capsys.readouterr().out
     before, played[:] = path.read_bytes(), []
     path.write_bytes(b"".join(before.splitlines(keepends=True)[:7]))
     draw_own_pools(config, tmp_path / "run", tiny_directory)

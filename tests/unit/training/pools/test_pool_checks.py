@@ -55,9 +55,11 @@ def test_a_level_that_a_world_cannot_load_is_named(tmp_path):
 def test_levels_to_train_on_and_levels_to_imitate_are_disjoint(tmp_path):
     ids = [*dict.fromkeys(lake_of("train", number) for number in range(4))]
     rl, sft = pool_of(tmp_path / "rl", *ids[:2]), pool_of(tmp_path / "sft", *ids[1:])
-    with pytest.raises(ConfigError, match=r"1 levels of .* at .*rl, line 2 and .*sft, line 1\. Leave .* (--\S+ \S+)$"):
+    with pytest.raises(
+        ConfigError, match=r"1 levels of .* at .*rl, line 2 and .*sft, line 1\. Exclude .* (--\S+ \S+)$"
+    ):
         require_pools([lakes(pool=rl, cold_start_pool=sft)])
-    with pytest.raises(ConfigError, match="both in a pool to train on and in a cold start's"):
+    with pytest.raises(ConfigError, match="both in a training pool and in a cold start pool"):
         require_pools([lakes(pool=rl), WorldSpec(env_id=LAKE, kwargs=dict(SHORT), name="b", cold_start_pool=sft)])
     apart = pool_of(tmp_path / "sft", *ids[1:], exclude=(rl.file,))
     require_pools([lakes(pool=rl, cold_start_pool=apart)])

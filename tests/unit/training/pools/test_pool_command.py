@@ -119,7 +119,7 @@ def test_a_file_of_another_pool_is_not_written_over(out, capsys):
     before = out.read_bytes()
     for other in (["--seed", "1"], ["--agent", "oracle"], ["--worlds.0.kwargs.size", "5"], ["--num-samples", "3"]):
         assert main([*command, *other]) == 2
-        assert "holds another pool than the one asked for" in capsys.readouterr().err
+        assert "holds a different pool" in capsys.readouterr().err
     assert out.read_bytes() == before
     assert main([*command, "--num-samples", "6"]) == 0, "more of the same are added"
     assert out.read_bytes().startswith(before) and len(rows(out)) == 6
@@ -136,7 +136,7 @@ def test_a_data_set_gives_the_ids_of_its_training_split(out, tmp_path, capsys):
     assert sorted(ids) == sorted(source.ids("train")) != ids, "in an order by seed"
     capsys.readouterr()
     assert main([*command[:-1], str(tmp_path / "none"), "--exclude", str(out)]) == 2
-    assert "has no level of the split 'train' that --exclude leaves" in capsys.readouterr().err
+    assert "has no level of split 'train' left after --exclude" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

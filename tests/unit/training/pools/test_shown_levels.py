@@ -64,7 +64,7 @@ def test_the_next_level_that_can_be_shown_is_played_in_its_place(folder, spec, c
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 2 and any("table.jsonl, line 2: There is no file" in each for each in told)
     assert any("table.jsonl, line 3: " in each and "is broken" in each for each in told)
-    assert "2 of the pool's 4 levels are left out by now" in told[1]
+    assert "2 of the pool's 4 levels" in told[1]
     assert mixed.metrics()["pool/VLM/ZoomQA-v0/broken"] == 2.0
     mixed.close()
 
@@ -74,7 +74,7 @@ def test_a_pool_of_which_nothing_can_be_shown_says_what_to_do(folder, spec):
     for each in taken[:4]:
         (data / f"{each}.png").unlink()
     assert require_pools([spec])
-    with pytest.raises(ConfigError, match=r"None of the 4 levels in the pool of .*Copy the data set's pictures again"):
+    with pytest.raises(ConfigError, match=r"None of the 4 levels in the pool of .*--resume"):
         epoch(spec)
 
 

@@ -180,10 +180,10 @@ def test_ctrl_c_saves_and_a_longer_run_goes_on(tiny_directory, data, tmp_path, c
         patched.setattr(RunConsole, "advance", interrupted)
         assert main(words(config)) == 130
     told = f"python -m training sft --output {tmp_path} --name tuned --resume"
-    assert f"Interrupted after 3 of 7 steps; saved. Go on with `{told}`, or use what" in capsys.readouterr().err
+    assert f"Interrupted after 3 of 7 steps; saved. Resume with `{told}`" in capsys.readouterr().err
     assert main([*told.split()[3:], "--num-epochs", "1"]) == 0
     assert main([*resumed(config), "--num-epochs", "0.5"]) == 2
-    assert "has done 4 steps, and there are to be 2" in capsys.readouterr().err
+    assert "has done 4 steps, more than the requested 2" in capsys.readouterr().err
     assert main([*resumed(config), "--num-epochs", "2"]) == 0
     assert main(resumed(config)) == 0
     assert "All 7 steps are done." in capsys.readouterr().out
@@ -214,7 +214,7 @@ def test_a_run_goes_on_with_its_own_data_and_settings_only(tiny_directory, data,
         (["--data", "nowhere.jsonl"], "--data nowhere.jsonl does not exist. Expected the directory"),
         (["--data", "."], "has no trajectories/curated.jsonl"),
         (["--data", "broken.jsonl"], "nothing is left of 1 rows: 1 are broken"),
-        ([], "--data PATH says what is learnt from"),
+        ([], "--data PATH"),
         (["--data", "broken.jsonl", "--model", "nowhere"], "No checkpoint at nowhere"),
         (["--data", "broken.jsonl", "--max-context-tokens", "9999999"], "--max-context-tokens must be at most"),
     ],
@@ -300,7 +300,10 @@ def test_a_base_that_has_changed_takes_no_adapters(tiny_directory, data, tmp_pat
         next(model.parameters()).add_(1.0)
     model.save_pretrained(base)
     assert main([*resumed(config), "--num-epochs", "2"]) == 2
-    assert f"What --lora.rank adapts is the checkpoint {base}, which has other weights now" in capsys.readouterr().err
+    assert (
+        f"The base model of --lora.rank is the checkpoint {base}, which has other weights now"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(("dtype", "rank"), quick([("float32", 4), ("bfloat16", None)], ("float32", 4)))
@@ -318,7 +321,7 @@ def test_what_fails_leaves_the_last_whole_step(tiny_directory, data, tmp_path, c
         patched.setattr(Optimizer, "step", failing)
         with pytest.raises(MemoryExhaustedError, match=r"none left\. Lower --micro-batch-tokens"):
             fine_tune(config)
-    assert "MemoryError after 3 of 7 steps: what was learnt is saved in" in capsys.readouterr().err
+    assert "MemoryError after 3 of 7 steps: the model is saved in" in capsys.readouterr().err
     fine_tune(config, resume=True)
     straight = fine_tune(replace(config, name="straight"))
     models = [each / "latest" / "model" / "model.safetensors" for each in (tmp_path / "tuned", straight)]
@@ -337,5 +340,5 @@ def test_every_family_is_fine_tuned(family, data, tmp_path):
 
 def test_several_processes_are_refused(tiny_directory, data, tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ConfigError, match="sft trains in one process, and 2 were launched"):
+    with pytest.raises(ConfigError, match="one process, but 2 were launched"):
         fine_tune(settings(tiny_directory, data, tmp_path))

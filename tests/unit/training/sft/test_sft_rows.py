@@ -97,7 +97,7 @@ def test_broken_rows_are_named_by_file_and_line_and_the_others_are_read(tmp_path
     assert [row.line for row in read.rows] == [1, 10]
     named = {each.line: each.reason for each in read.left_out}
     assert [*named] == [2, 4, 5, 6, 7, 8, 9]
-    assert named[2] == f"there is no picture {tmp_path / 'missing.png'}"
+    assert named[2] == f"there is no image {tmp_path / 'missing.png'}"
     for line, part in {4: "no JSON object", 5: "truncated", 6: "no image of PNG", 7: "no JSON object"}.items():
         assert part in named[line], line
     assert "no turn of the assistant" in named[8] and "placeholders" in named[9]
@@ -118,15 +118,15 @@ def test_rows_longer_than_the_context_are_counted_and_left_out(tmp_path, encoder
     read = read_data_set(source, encoder, limit)
     assert [row.line for row in read.rows] == [1]
     assert [(each.line, each.why) for each in read.left_out] == [(2, "too long")]
-    with pytest.raises(ConfigError, match=r"nothing is left of 2 rows: 0 are broken, 2 longer .*--max-context-tokens"):
+    with pytest.raises(ConfigError, match=r"none of 2 rows .*: 0 are broken, 2 longer .*--max-context-tokens"):
         read_data_set(source, encoder, limit - 1)
 
 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("", "the data set is empty"),
-        ('{"messages": []}\n', r"nothing is left of 1 rows: 1 are broken.*rows\.jsonl, line 1: no turn"),
+        ("", "the dataset is empty"),
+        ('{"messages": []}\n', r"none of 1 rows .*: 1 are broken.*rows\.jsonl, line 1: no turn"),
         ('[{"messages": []}]', "is one JSON list, .*jq -c"),
     ],
 )
@@ -225,9 +225,9 @@ def test_a_weight_stands_behind_a_data_set(text, path, weight):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"data": ()}, "data PATH says what is learnt from"),
-        ({"data": ("a=0",)}, "a weight must be above 0"),
-        ({"data": ("a=nan",)}, "a weight must be above 0"),
+        ({"data": ()}, "data PATH"),
+        ({"data": ("a=0",)}, "a weight must be positive"),
+        ({"data": ("a=nan",)}, "a weight must be positive"),
         ({"data": ("a", "a=2")}, "given twice"),
         ({"eval_share": 1.0}, "eval_share must be at least 0 and below 1"),
     ],

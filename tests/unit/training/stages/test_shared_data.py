@@ -84,7 +84,7 @@ def test_it_is_reported_before_the_first_stage_begins(data, tiny_directory, tmp_
     here = {"start": str(tiny_directory), "output": str(tmp_path / "runs")}
     short = data | {"prompt_format": "direct", "prompt_example": False, "obs_mode": "text"}
     checked_stages(run_of(data, world(short), **here), resume=False)
-    assert "Stage 'explore': world 0 may train on samples that stage 'rollouts' has curated" in capsys.readouterr().out
+    assert "Stage 'explore': world 0 may train on samples curated by stage 'rollouts'" in capsys.readouterr().out
     checked_stages(run_of(data, world(short, APART), **here), resume=False)
     assert "may train on" not in capsys.readouterr().out
 
@@ -113,5 +113,5 @@ def test_start_states_without_ids_are_listed_by_nobody(data, monkeypatch):
     config = run_of(data, world(data, APART))
     lakes = CurateConfig(env_id="VLM/FrozenLake-v0", episode_reward="anything")
     rollouts = replace(config.stages[0], run=lakes)
-    with pytest.raises(ConfigError, match=r"FrozenLake-v0 of stage 'rollouts' asks no samples with ids"):
+    with pytest.raises(ConfigError, match=r"FrozenLake-v0 of stage 'rollouts' has no samples with ids"):
         require_listed(replace(config, stages=(rollouts, *config.stages[1:])), 2)

@@ -97,7 +97,7 @@ def test_what_is_written_down_reads_back(tmp_path):
     config = stages(SFT, explored(ppo=HELD), explored("b", reference="kept", ppo=HELD), output=str(tmp_path))
     save_stages(config, ["sft"])
     assert saved_stages(tmp_path / "test") == (config, ["sft"])
-    with pytest.raises(FileNotFoundError, match=r"No run of stages at .*elsewhere.*--name"):
+    with pytest.raises(FileNotFoundError, match=r"No staged run at .*elsewhere.*--name"):
         saved_stages(tmp_path / "elsewhere")
 
 

@@ -202,7 +202,7 @@ def test_a_frozen_tower_is_the_references_own_too(tiny, tiny_directory):
     Learner(copy.deepcopy(policy), [], config, reference=copy.deepcopy(other))
     with torch.no_grad():
         next(iter(vision_parts(other)[0].parameters())).add_(1.0)
-    with pytest.raises(ConfigError, match=r"is not the policy's, and --memory.freeze-vision-tower"):
+    with pytest.raises(ConfigError, match=r"differs from the policy's, but with --memory.freeze-vision-tower"):
         Learner(copy.deepcopy(policy), [], config, reference=other)
 
 
@@ -234,7 +234,7 @@ def test_ctrl_c_ends_the_run_and_not_only_the_stage(tiny_directory, data, tmp_pa
 
     with monkeypatch.context() as patched:
         patched.setattr(Learner, "update", interrupted)
-        with pytest.raises(KeyboardInterrupt, match=r"Interrupted in stage 'explore'; saved. Go on with --resume"):
+        with pytest.raises(KeyboardInterrupt, match=r"Interrupted in stage 'explore'; saved. Resume with --resume"):
             train_stages(config)
     assert saved_stages(config.directory)[1] == ["sft"]
     assert not (config.directory / FOLDERS[2]).exists()
@@ -255,7 +255,7 @@ def test_what_has_begun_stays_as_it_is(straight):
         train_stages(with_run(1, group_size=4), resume=True)
     with pytest.raises(ConfigError, match=r"Stage 'sft'.*:\n.*learning-rate: the run has 0.01, asked for is 0.02"):
         train_stages(with_run(0, learning_rate=0.02), resume=True)
-    with pytest.raises(ConfigError, match="Stage 'explore': it is finished, and 3-accuracy has started from what it"):
+    with pytest.raises(ConfigError, match="Stage 'explore': it is finished, and 3-accuracy has started from its model"):
         train_stages(with_run(1, num_iterations=3), resume=True)
     with pytest.raises(ConfigError, match=r"Stage 'accuracy': --num-iterations 1: the run has done 2 already"):
         train_stages(with_run(2, num_iterations=1), resume=True)
@@ -263,7 +263,7 @@ def test_what_has_begun_stays_as_it_is(straight):
         stages = (*config.stages[:2], replace(config.stages[2], reference="reset"))
         train_stages(replace(config, stages=stages), resume=True)
     with pytest.raises(
-        ConfigError, match=r"has begun its stages 1-sft, 2-explore, 3-accuracy, and asked for are 1-sft"
+        ConfigError, match=r"has started the stages 1-sft, 2-explore, 3-accuracy, but the requested ones are 1-sft"
     ):
         train_stages(replace(config, stages=config.stages[:1]), resume=True)
     with pytest.raises(ConfigError, match=r"starts from .*, not from elsewhere"):

@@ -98,10 +98,10 @@ def test_a_stage_that_was_interrupted_while_it_curated_goes_on(tmp_path, monkeyp
     assert not is_free(tmp_path / "staged")
     with pytest.raises(RunExistsError, match="--resume"):
         train_stages(staged(tmp_path, small))
-    with pytest.raises(ConfigError, match=r"Stage 'rollouts': .* begun with num_rollouts 1, not 2"):
+    with pytest.raises(ConfigError, match=r"Stage 'rollouts': .* with num_rollouts 1, not 2"):
         train_stages(staged(tmp_path, replace(small, num_rollouts=2)), resume=True)
     directory = train_stages(staged(tmp_path, small), resume=True)
-    assert "Going on with" in capsys.readouterr().out
+    assert "Resuming" in capsys.readouterr().out
     assert [each.world for each in asked] == [0, 0, 0, 1, 1], "one batch was interrupted"
     assert len((directory / "1-rollouts" / "sft.jsonl").read_text().splitlines()) == 6
 
@@ -121,7 +121,7 @@ def test_ctrl_c_in_a_curation_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     shown = capsys.readouterr().err
     assert shown == "Interrupted. 2 of 4 questions are written; the same command goes on where this one ended.\n"
     assert main(command) == 0
-    assert f"Going on with {tmp_path / 'curated'} behind 2 of 4 questions." in capsys.readouterr().out
+    assert f"Resuming {tmp_path / 'curated'} after 2 of 4 questions." in capsys.readouterr().out
 
 
 def test_the_next_stage_learns_from_it_and_a_resumed_run_does_not_curate_again(tmp_path, monkeypatch):

@@ -98,7 +98,7 @@ def test_ctrl_c_saves_and_the_run_goes_on_from_there(tmp_path, monkeypatch):
         return step_patches(pairs, of, step)
 
     monkeypatch.setattr(upscaler_loop, "step_patches", interrupts)
-    with pytest.raises(KeyboardInterrupt, match=r"after 2 of 4 steps; saved\. Go on with --resume"):
+    with pytest.raises(KeyboardInterrupt, match=r"after 2 of 4 steps; saved\. Resume with --resume"):
         train_upscaler(config(tmp_path, checkpoint_every=4))
     monkeypatch.undo()
     again = weights(train_upscaler(config(tmp_path, checkpoint_every=4), resume=True))
