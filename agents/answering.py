@@ -12,9 +12,8 @@ from typing import Any, ClassVar
 
 from agents.agent import ContinuousAgent, Response, RolloutRows
 from agents.event_loop import not_canceling, shared_loop
-from vlm_envs.errors import ConfigError, VLMEnvsError
+from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation
-from vlm_envs.user_code import fault_in_module
 from vlm_envs.vector.vector_world import VectorWorld
 
 
@@ -125,11 +124,7 @@ class CoroutineAnswering(FutureAnswering):
         return response
 
     async def _respond(self, row: int, observation: Observation) -> Response:
-        try:
-            said = await not_canceling(self.agent.respond(row, observation), f"The agent {_name(self.agent)}")
-        except Exception as error:
-            _raise_own_fault(self.agent, error)
-            raise
+        said = await not_canceling(self.agent.respond(row, observation), f"The agent {_name(self.agent)}")
         return _checked(self.agent, said)
 
     def close(self) -> None:
@@ -184,11 +179,7 @@ class BatchAnswering(RequestAnswering):
         if are_worlds_busy or not self._observations:
             return {}
         asked, self._observations = dict(sorted(self._observations.items())), {}
-        try:
-            said: Any = self.agent.respond([*asked], [*asked.values()])
-        except Exception as error:
-            _raise_own_fault(self.agent, error)
-            raise
+        said: Any = self.agent.respond([*asked], [*asked.values()])
         if not _is_list(said) or len(said) != len(asked):
             raise _mistake(self.agent, len(asked), f"{len(said)} of them" if _is_list(said) else reprlib.repr(said))
         return {row: _checked(self.agent, each, len(asked)) for row, each in zip(asked, said, strict=True)}
@@ -242,12 +233,6 @@ def _mistake(agent: Any, num_rows: int | None, found: str) -> ConfigError:
         method = "respond(rows, observations)"
         expected = f"a list of {num_rows} agents.agent.Response, one per row, each with its text"
     return ConfigError(f"The agent {_name(agent)}: {method} must return {expected}; got {found}.")
-
-
-def _raise_own_fault(agent: Any, error: Exception) -> None:
-    """Raises `ConfigError` with the line at fault if the code of an agent of the user's has failed."""
-    if type(agent).__module__.partition(".")[0] != "agents" and not isinstance(error, VLMEnvsError):
-        raise ConfigError(f"The agent {_name(agent)} failed: {fault_in_module(error) or repr(error)}") from error
 
 
 def _name(agent: Any) -> str:
