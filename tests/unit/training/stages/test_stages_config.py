@@ -56,7 +56,7 @@ FREE = {"ppo": PPOConfig(num_minibatches=1, kl_coef=0.0)}
         (lambda: stages(replace(SFT, reference="kept")), "supervised and is held to no reference"),
         (
             lambda: stages(explored("a"), explored("b", reference="kept", ppo=HELD, lora=LoRAConfig(rank=4))),
-            "'b'.*another model than the one that --lora.rank 4 adapts",
+            "'b'.*another model than the base of --lora.rank 4",
         ),
         (
             lambda: stages(explored("a"), explored("b", reference="kept", ppo=HELD, model="elsewhere")),
