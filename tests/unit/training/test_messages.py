@@ -58,7 +58,7 @@ MISTAKES = {
     f"{LAKE} --max-turns 4": "An argument of a world is --worlds.0.kwargs.max-turns.",
     f"{LAKE} --worlds VLM/Sokoban-v0": (
         "error: --worlds is not an option. Choose worlds by their index in the mix, --worlds.0.env-id VLM/Sokoban-v0 "
-        "(--worlds.1.env-id adds another); one world alone is trained by python -m training VLM/Sokoban-v0."
+        "(--worlds.1.env-id adds another); to train on one world alone: python -m training VLM/Sokoban-v0."
     ),
     f"{LAKE} --worlds": "--worlds.0.env-id ID",
     f"{LAKE} VLM/Sokoban-v0": "--worlds.0.env-id VLM/Sokoban-v0",

@@ -105,8 +105,8 @@ REFUSED = [
     *(
         (
             {"judge": paper(episode), "worlds": asking(prompt_format, answer_reward=0.0, format_reward=0.5, **stage)},
-            f"--judge.episode-reward {episode} has what format_reward pays for in it, and VLM/ZoomQA-v0 pays 0.5 for "
-            "it, too. Use --worlds.0.kwargs.format-reward 0.",
+            f"--judge.episode-reward {episode} already includes format_reward, but VLM/ZoomQA-v0 also pays 0.5 for it. "
+            "Use --worlds.0.kwargs.format-reward 0.",
         )
         for episode, prompt_format, stage in [
             ("arm_exploration", "arm", {}),

@@ -262,5 +262,5 @@ def test_either_correction_will_do():
 def test_several_processes_are_refused():
     settings = {"num_groups": 4, "has_adapters": False, "environment": {"WORLD_SIZE": "2"}}
     require_engine("auto", **settings)
-    with pytest.raises(ConfigError, match="--staleness 1 .* one process, .* 2"):
+    with pytest.raises(ConfigError, match=r"--staleness 1 .* one process, .* 2"):
         require_engine("auto", staleness=1, **settings)

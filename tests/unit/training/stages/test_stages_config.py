@@ -198,7 +198,7 @@ def test_help_shows_the_stages_and_where_their_options_are(capsys):
 
 
 def test_what_takes_one_run_says_so_of_stages():
-    with pytest.raises(ConfigError, match="mine is a run of stages \\(sft\\), and this takes a recipe of one run"):
+    with pytest.raises(ConfigError, match=r"mine is a staged run \(sft\)"):
         recipe_of(stages(SFT)).config()
 
 

@@ -249,7 +249,7 @@ def test_what_has_begun_stays_as_it_is(straight):
         stages[number] = replace(stages[number], run=replace(stages[number].run, **changes))
         return replace(config, stages=tuple(stages))
 
-    with pytest.raises(RunExistsError, match="and --resume"):
+    with pytest.raises(RunExistsError, match="adding --resume"):
         train_stages(config)
     with pytest.raises(ConfigError, match=r"Stage 'explore'.*started with another configuration:\n.*--group-size"):
         train_stages(with_run(1, group_size=4), resume=True)
