@@ -264,8 +264,8 @@ def _cold_start(words: list[str]) -> None:
     recipe, config = cold_start_options(words)
     directory = start_directory(config, is_named=option_value(words, "--name") is not None)
     of_pools = require_pools(config.worlds)
-    config, told = ready(config, imitates=True)
-    print_on_main([*of_pools, *told])
+    config, messages = ready(config, imitates=True)
+    print_on_main([*of_pools, *messages])
     from training.cold_start.cold_start_loop import make_cold_start
     from training.loop.interrupts import prepare
 

@@ -111,9 +111,9 @@ def checked(config: RunConfig, *, resume: bool) -> RunConfig:
 
     See `tried`. After all other checks, the models behind endpoints are probed, too.
     """
-    config, told = tried(config, resume=resume)
+    config, messages = tried(config, resume=resume)
     require_answers(endpoints_of(config))
-    print_on_main(told)
+    print_on_main(messages)
     return config
 
 
@@ -162,8 +162,8 @@ def tried(config: RunConfig, *, resume: bool, is_to_come: bool = False) -> tuple
             require_start(config.model, besides=none)
         if config.reference is not None:
             _require_reference(config.reference, config.model)
-    config, told = ready(config, imitates=config.model is None and (not resume or is_in_cold_start(directory)))
-    return config, [*of_pools, *told]
+    config, messages = ready(config, imitates=config.model is None and (not resume or is_in_cold_start(directory)))
+    return config, [*of_pools, *messages]
 
 
 def _require_reference(reference: str, model: str | None) -> None:
@@ -234,24 +234,24 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     if start is not None:
         _require_contexts(config, start, [world.observation for world in facts])
     inert = warning_of(settings_without_effect(config))
-    config, told = without_judges(config)
-    told = [*inert, *([] if start is None else _unfinished(start)), *told]
+    config, messages = without_judges(config)
+    messages = [*inert, *([] if start is None else _unfinished(start)), *messages]
     samples = zip(world_names(config.worlds), [world.sample_id for world in facts], strict=True)
     reward_set = field_name(config.judge, "reward_settings")
     reward_set = reward_set if reward_set.startswith("--") else "--judge.reward-set"
-    told += unjudged_terms(config.judge.reward, config.judge.verifier, [*samples], reward_set=reward_set)
+    messages += unjudged_terms(config.judge.reward, config.judge.verifier, [*samples], reward_set=reward_set)
     if imitates:
         _require_expert(config, facts)
         if config.cold_start.start_from is not None:
             require_checkpoint(model_directory(config.cold_start.start_from))
         config, left_out = _without_missing_plans(config, facts)
-        told += left_out
-    return config, told
+        messages += left_out
+    return config, messages
 
 
 def _without_missing_plans(config: RunConfig, facts: Sequence[WorldFacts]) -> tuple[RunConfig, list[str]]:
     """Returns a configuration whose cold start requests no plans that its worlds lack, and messages about omissions."""
-    told = []
+    messages = []
     for name, has, what in (
         ("suboptimal_rate", "has_suboptimal_planner", "a suboptimal_plan"),
         ("tells_plan", "has_intention", "an intention to tell"),
@@ -259,14 +259,14 @@ def _without_missing_plans(config: RunConfig, facts: Sequence[WorldFacts]) -> tu
         if getattr(config.cold_start, name) and not any(getattr(world, has) for world in facts):
             default = {name: getattr(ColdStartConfig, name)}
             config = replace(config, cold_start=replace(config.cold_start, **default))
-            told.append(f"Left out: --cold-start.{name.replace('_', '-')}, because no world here has {what}.")
+            messages.append(f"Left out: --cold-start.{name.replace('_', '-')}, because no world here has {what}.")
     worlds = list(config.worlds)
     for number, (spec, world) in enumerate(zip(config.worlds, facts, strict=True)):
         if spec.cold_start_suboptimal_rate and not world.has_suboptimal_planner:
             worlds[number] = replace(spec, cold_start_suboptimal_rate=0.0)
             option = f"--worlds.{number}.cold-start-suboptimal-rate"
-            told.append(f"Left out: {option}, because {spec.env_id} has no suboptimal_plan.")
-    return replace(config, worlds=tuple(worlds)), told
+            messages.append(f"Left out: {option}, because {spec.env_id} has no suboptimal_plan.")
+    return replace(config, worlds=tuple(worlds)), messages
 
 
 def _require_contexts(config: RunConfig, start: str, observations: Sequence[Observation]) -> None:

@@ -99,8 +99,8 @@ def without_judges(config: RunConfig) -> tuple[RunConfig, list[str]]:
             flags.insert(0, f"--judge.method {judge.method}")
             judge = replace(judge, method="exact", endpoint=None, in_evaluations=False)
         judge = replace(judge, grounding_weight=0.0, worldmodeling_weight=0.0, repetition_penalty=0.0)
-    told = f"Left out: {', '.join(flags)}, because there are no rules to judge {', '.join(unjudged)} by"
-    return replace(config, judge=judge), [f"{told}; their own rewards count."]
+    summary = f"Left out: {', '.join(flags)}, because there are no rules to judge {', '.join(unjudged)} by"
+    return replace(config, judge=judge), [f"{summary}; their own rewards count."]
 
 
 def require_judged_texts(
@@ -156,7 +156,7 @@ def unjudged_terms(
         worlds: Name of each world with an id of its samples; None for a world without questions.
         reward_set: The option for the reward's settings.
     """
-    told = []
+    messages = []
     for model, (term, fields) in _TERMS.items():
         is_named = any(getattr(verifier, name) is not None for name in fields)
         if reward is None or is_named or model not in reward.models:
@@ -164,12 +164,12 @@ def unjudged_terms(
         unjudged = [name for name, sample in worlds if model != "masks" or not is_generated_sample(sample or "")]
         if unjudged:
             models = " and ".join(f"{_option(verifier, name)} DIR" for name in fields)
-            told.append(
+            messages.append(
                 f"Nothing judges {term} in {', '.join(unjudged)}, because it needs models and none is named. There the "
                 f"reward {reward.name} consists of its other terms, as in the ablation {reward_set} {term}_weight=0. "
                 f"Name models with {models}."
             )
-    return told
+    return messages
 
 
 def _option(verifier: VerifierConfig, name: str) -> str:

@@ -292,7 +292,7 @@ def configured(
     named, words = take_option(_with_hyphens(words), "--algorithm")
     if named is not None:
         start = unchecked(start, algorithm=switched(start.algorithm, named))
-    start, told = _fitted(start, words) if default is None else (start, [])
+    start, messages = _fitted(start, words) if default is None else (start, [])
     start = unchecked(start, algorithm=_with_room(start.algorithm, "--algorithm", words))
     if start.judge.endpoint is None and asks_for_endpoint(words, "--judge.endpoint."):
         start = unchecked(start, judge=unchecked(start.judge, endpoint=endpoint_to_fill()))
@@ -309,8 +309,8 @@ def configured(
     if default is None and not makes_cold_start and config.model is not None:
         # Checked here, as a recipe with a checkpoint keeps the settings of the cold start that produced it
         given = dict.fromkeys(word.partition("=")[0] for word in words if word.startswith("--cold-start."))
-        told += warning_of([f"{option} (the run starts from --model {config.model})" for option in given])
-    print_on_main(told)
+        messages += warning_of([f"{option} (the run starts from --model {config.model})" for option in given])
+    print_on_main(messages)
     return config
 
 
@@ -334,11 +334,11 @@ def switched(algorithm: Algorithm, name: str) -> Algorithm:
 def _with_room(value: ConfigT, option: str, words: Sequence[str]) -> ConfigT:
     """Returns a dataclass without the dictionaries that options replace, as the parser adds pairs to existing ones."""
     changes: dict[str, Any] = {}
-    for name, setting in ((setting.name, getattr(value, setting.name)) for setting in fields(cast(Any, value))):
+    for name, part in ((setting.name, getattr(value, setting.name)) for setting in fields(cast(Any, value))):
         own = f"{option}.{name.replace('_', '-')}"
-        if is_dataclass(setting):
-            changes[name] = _with_room(setting, own, words)
-        elif isinstance(setting, dict) and own in words:
+        if is_dataclass(part):
+            changes[name] = _with_room(part, own, words)
+        elif isinstance(part, dict) and own in words:
             changes[name] = {}
     return unchecked(value, **changes)
 
@@ -348,11 +348,11 @@ def _fitted(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list[st
 
     Explicitly given options stay, and are validated later. Kinds of cold-start steps keep the recipe's proportions.
     """
-    told: list[str] = []
+    messages: list[str] = []
     given = {word.partition("=")[0] for word in words}
 
     def lowered(option: str, before: int, after: int) -> int:
-        told.append(f"{option} lowered from {before} to {after} for this short run, even if it is extended.")
+        messages.append(f"{option} lowered from {before} to {after} for this short run, even if it is extended.")
         return after
 
     num_iterations = _whole(words, "--num-iterations")
@@ -373,7 +373,7 @@ def _fitted(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list[st
             after = min(before * num_steps // max(config.cold_start.num_steps, num_steps), room)
             if after < before:
                 cold_start = unchecked(cold_start, **{name: lowered(kinds[name], before, after)})
-    return unchecked(config, cold_start=cold_start), told
+    return unchecked(config, cold_start=cold_start), messages
 
 
 def _whole(words: Sequence[str], option: str) -> int | None:
