@@ -1,4 +1,4 @@
-"""Who measures: boards of agents, speed against peers and limits, ablations."""
+"""Evaluation: boards of agents, speed and memory benchmarks, trainer comparisons, and experiments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MODULES = {
     "evaluate": "benchmarks.models.evaluation",
     "load_board": "benchmarks.models.measures.board_export",
 }
-"""Imported when they are used, so that other commands do not load what boards need."""
+"""Imported on first use, so that other commands do not load the dependencies of boards."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: boards of agents on the same levels, and how fast the parts are."""
+"""`python -m benchmarks`: boards that compare agents on the same levels, and speed and memory benchmarks."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _PROG = "python -m benchmarks"
 
 @dataclass(frozen=True, kw_only=True)
 class Speed:
-    """Measure how fast the parts are on this machine, beside a peer or a limit in the same run.
+    """Measure the speed of the components on this machine, each compared with a peer or a limit in the same run.
 
-    Numbers are medians; a ratio above 1 is better.
+    Results are medians; a ratio above 1 is better.
 
     Attributes:
-        only: These benchmarks and no others; a wrong name lists all.
-        quick: Whether to make a smoke run; its numbers mean little.
-        json: Also write rows and machine to this file.
+        only: Run only these benchmarks; an unknown name lists all of them.
+        quick: Run a smoke test whose numbers mean little.
+        json: Also write the results and a description of the machine to this file.
     """
 
     only: tuple[str, ...] = ()
@@ -37,13 +37,13 @@ class Speed:
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """Compare what `python -m training plan` says of memory with what updates take on this machine.
+    """Compare the memory estimates of `python -m training plan` with the memory that updates use on this machine.
 
-    Models from scratch are updated on the CPU, each in a process of its own whose resident memory is measured. Linux
-    only; the largest take minutes.
+    Updates randomly initialized models on the CPU, each in its own process, and measures its resident memory. Linux
+    only; the largest cases take minutes.
 
     Attributes:
-        only: These cases and no others; a wrong name lists all.
+        only: Run only these cases; an unknown name lists all of them.
     """
 
     only: tuple[str, ...] = ()
@@ -53,15 +53,15 @@ def main(words: Sequence[str] | None = None) -> int:
     """Runs one command.
 
     Args:
-        words: Arguments after the program's name; None takes those of the process.
+        words: Arguments after the program's name; None for those of the process.
 
     Returns:
-        The exit code: 0 when all is well, 1 when a limit was missed, 2 when the call was wrong.
+        The exit code: 0 for success, 1 if a limit was missed, 2 for a usage error.
     """
     words = list(sys.argv[1:] if words is None else words)
     if words[:1] == ["run"]:
         try:
-            # Imported here, as commands are, so that --help is fast
+            # Imported here so that --help is fast, like the commands below
             from benchmarks.models.cli.run_command import RunOptions, with_file
 
             words[1:] = with_file(RunOptions, words[1:], f"{_PROG} run")
@@ -75,12 +75,12 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _memory(options: Memory) -> int:
-    # Imported here, because other benchmarks must not need torch
+    # Imported here because other benchmarks must not need torch
     from benchmarks.speed.memory import MAX_ERROR, checked_cases, compared, table
 
     results = [compared(name) for name in checked_cases(options.only)]
     print(*table(results), sep="\n")
-    return 0 if all(abs(each.error) <= MAX_ERROR for each in results) else EXIT_MISSED
+    return 0 if all(abs(result.error) <= MAX_ERROR for result in results) else EXIT_MISSED
 
 
 def _speed(options: Speed) -> int:

@@ -1,4 +1,4 @@
-"""Who learns: batches, advantages, losses, optimisation, checkpoints and recipes."""
+"""Training: batches, advantages, losses, optimization, checkpoints, and recipes."""
 
 import vlm_envs  # noqa: F401  # first, because it reports missing packages in one line
 from vlm_envs.moved import alias_modules

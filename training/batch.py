@@ -1,4 +1,4 @@
-"""Trajectories as tensors: one padded row per trajectory, in the tokens that were sampled."""
+"""Trajectories as tensors: one padded row per trajectory, with the tokens as they were sampled."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ class Batch:
     Attributes:
         input_ids_BT: int64, prompt and response tokens in order, padded on the right.
         attention_mask_BT: int64, 1 for tokens that are not padding.
-        turn_index_BT: int64, the turn of each generated token, learnt from or not; -1 elsewhere. After
-            `with_observations_as_actions`, of each token that counts as generated.
-        sampler_logprobs_BT: float32, of generated tokens as they were drawn, 0 elsewhere; NaN where a token counts as
-            generated that nobody drew.
-        turn_rewards_BK: float32, what each turn earned (raw reward plus shaping), 0 for turns a row does not have. A
-            row with an infinite or NaN one is masked whole, see `usable_B`.
-        trainable_BK: bool, False masks a turn from every loss (its judge was unavailable); what it earned still counts
-            for the turns before it. True for turns a row does not have.
-        state_index_BK: int64, which of the batch's distinct states each turn began in, by the world's hash of it; -1
-            where the world told none, and for turns a row does not have.
-        terminated_B: bool, whether nothing can follow (no bootstrap): the world ended, or the context has no room for
-            another response, which the conversation itself shows.
-        has_final_B: bool, whether the row goes on after its last turn with the final observation and the opening of a
-            next answer, observed and unlearned: V at its last token is what the state it was truncated in is worth.
-        group_index_B: int64, which rows are siblings.
-        trainable_B: bool, False masks a row from every loss (a worker crashed, a judge was unavailable all along).
-        images: All pictures of all rows, in the order of their placeholders.
-        row_image_offsets: B + 1 integers; row b owns pictures `[offsets[b], offsets[b + 1])`.
-        features: What a frozen vision tower makes of each picture; None where every pass sees for itself.
+        turn_index_BT: int64, the turn of each generated token, trainable or not; -1 elsewhere. After
+            `with_observations_as_actions`, observed tokens count as generated.
+        sampler_logprobs_BT: float32, the sampler's log-probabilities of generated tokens, 0 elsewhere; NaN for tokens
+            that count as generated but were not sampled.
+        turn_rewards_BK: float32, reward of each turn (raw reward plus shaping), 0 for turns that a row lacks. Rows with
+            an infinite or NaN reward are masked; see `usable_B`.
+        trainable_BK: bool, False masks a turn from every loss (its judge was unavailable); its reward still counts
+            for the turns before it. True for turns that a row lacks.
+        state_index_BK: int64, index among the batch's distinct states of the state each turn began in, by state hash;
+            -1 for turns without a hash or that a row lacks.
+        terminated_B: bool, whether nothing can follow, so that there is no bootstrap value: the world ended, or the
+            context has no room for another response.
+        has_final_B: bool, whether the row ends with its final observation and the opening of another answer, observed
+            and not trained on: V at its last token is the value of the state in which it was truncated.
+        group_index_B: int64, the group of each row.
+        trainable_B: bool, False masks a row from every loss (a worker crashed, or its judge was never available).
+        images: Images of all rows, in the order of their placeholders.
+        row_image_offsets: B + 1 integers; row b owns images `[offsets[b], offsets[b + 1])`.
+        features: A frozen vision tower's features of each image; None if every pass computes them.
         image_token_id: Placeholder id.
         suppressed_ids: Tokens that are never sampled.
-        max_response_tokens: How many tokens a response could have at most.
+        max_response_tokens: Maximum number of tokens in a response.
 
     Raises:
-        AssertionError: If shapes disagree, or a row's placeholders are not as many as its vision features.
+        AssertionError: If shapes disagree, or a row's numbers of placeholders and vision features differ.
     """
 
     input_ids_BT: Tensor
@@ -78,12 +78,12 @@ class Batch:
         for name, value in vars(self).items():
             shape = expected.get(name.rpartition("_")[2])
             assert shape is None or value.shape == shape, f"{name} has shape {tuple(value.shape)}, expected {shape}"
-        assert not (self.has_final_B & self.terminated_B).any(), "nothing follows where the world ended"
+        assert not (self.has_final_B & self.terminated_B).any(), "no final observation may follow a terminated row"
         offsets, num_images = self.row_image_offsets, len(self.images)
         assert len(offsets) == grid[0] + 1 and (offsets[0], offsets[-1]) == (0, num_images), (
-            f"row_image_offsets {offsets} do not share out {num_images} pictures to {grid[0]} rows"
+            f"row_image_offsets {offsets} do not partition {num_images} images into {grid[0]} rows"
         )
-        assert self.features is None or len(self.features) == num_images, "features are of every picture or of none"
+        assert self.features is None or len(self.features) == num_images, "features must cover all images or none"
         for row in range(grid[0]):
             placeholders = int((self.input_ids_BT[row] == self.image_token_id).sum())
             num_features = sum(image.num_tokens for image in self.images[offsets[row] : offsets[row + 1]])
@@ -93,57 +93,57 @@ class Batch:
 
     @property
     def response_mask_BT(self) -> Tensor:
-        """bool, True at generated tokens of trainable turns and rows: what losses and statistics run over."""
+        """bool, True at generated tokens of trainable turns and rows, over which losses and statistics are taken."""
         return (self.turn_index_BT >= 0) & self.usable_B[:, None] & self._of_turn(self.trainable_BK)
 
     @property
     def returns_B(self) -> Tensor:
-        """float32, what each row's turns earned in all; added up in float64, where their order hardly matters."""
+        """float32, total reward of each row, summed in float64 so that the order of terms hardly matters."""
         return self.turn_rewards_BK.double().sum(-1).float()
 
     @property
     def magnitudes_B(self) -> Tensor:
-        """float32, the sums of the turns' absolute rewards: what the rounding of `returns_B` is measured by."""
+        """float32, sums of the turns' absolute rewards, the scale of the rounding error of `returns_B`."""
         return self.turn_rewards_BK.abs().sum(-1)
 
     @property
     def finite_B(self) -> Tensor:
-        """bool, True for rows whose rewards are finite, and so is every sum of them."""
+        """bool, True for rows whose rewards, and therefore all sums of them, are finite."""
         return self.magnitudes_B.isfinite()
 
     @property
     def usable_B(self) -> Tensor:
-        """bool, True for trainable rows with finite rewards: only these are learnt from, or read at all."""
+        """bool, True for trainable rows with finite rewards; all other rows are ignored."""
         return self.trainable_B & self.finite_B
 
     @property
     def comparable_B(self) -> Tensor:
-        """bool, True for rows whose total is known, every turn of them judged: what siblings may be compared by."""
+        """bool, True for rows whose turns were all judged, so that their totals are comparable within the group."""
         return self.usable_B & self.trainable_BK.all(-1)
 
     @property
     def usable_turn_index_BT(self) -> Tensor:
-        """int64, `turn_index_BT` with nothing generated in rows that are not usable."""
+        """int64, `turn_index_BT` with no generated tokens in rows that are not usable."""
         return torch.where(self.usable_B[:, None], self.turn_index_BT, OBSERVED)
 
     @property
     def comparable_group_index_B(self) -> Tensor:
-        """int64, the groups, with each row in one of its own that failed or whose total no judge knows.
+        """int64, the groups, with each row that is not comparable in a group of its own.
 
-        Neither is a measure for its siblings: a turn without a score would count as one with a score of 0.
+        Such a row is not a fair baseline for its group: a turn without a score would count as a score of 0.
         """
         return torch.where(self.comparable_B, self.group_index_B, -1 - torch.arange(self.num_rows))
 
     def _of_turn(self, x_BK: Tensor) -> Tensor:
-        """Returns each token's turn's entry; what stands at tokens without a turn means nothing."""
+        """Returns the entry of each token's turn; values at tokens without a turn are meaningless."""
         return x_BK.gather(1, self.turn_index_BT.clamp(min=0))
 
     @property
     def turn_mask_BK(self) -> Tensor:
-        """bool, True for trainable turns of trainable rows: those with a token in `response_mask_BT`."""
-        learnt_BT = torch.where(self.response_mask_BT, self.turn_index_BT, OBSERVED)
+        """bool, True for trainable turns of usable rows, which have a token in `response_mask_BT`."""
+        trained_BT = torch.where(self.response_mask_BT, self.turn_index_BT, OBSERVED)
         num_rows, num_turns = self.turn_rewards_BK.shape
-        return self.trainable_B.new_zeros(num_rows, num_turns + 1).scatter(1, learnt_BT + 1, True)[:, 1:]
+        return self.trainable_B.new_zeros(num_rows, num_turns + 1).scatter(1, trained_BT + 1, True)[:, 1:]
 
     @property
     def num_rows(self) -> int:
@@ -151,26 +151,26 @@ class Batch:
         return self.input_ids_BT.shape[0]
 
     def select(self, rows: Sequence[int]) -> Batch:
-        """Returns these rows, trimmed to their own longest one. Turns keep their number K."""
-        index = torch.as_tensor(rows)
-        width = int(self.attention_mask_BT[index].sum(-1).max())
+        """Returns these rows, trimmed to the longest of them. The number of turns K stays."""
+        row_index = torch.as_tensor(rows)
+        width = int(self.attention_mask_BT[row_index].sum(-1).max())
         offsets = self.row_image_offsets
-        places = [place for row in rows for place in range(offsets[row], offsets[row + 1])]
+        indices = [index for row in rows for index in range(offsets[row], offsets[row + 1])]
         counts = [offsets[row + 1] - offsets[row] for row in rows]
-        tokens = {name: value[index][:, :width] for name, value in vars(self).items() if name.endswith("_BT")}
-        others = {name: value[index] for name, value in vars(self).items() if name.endswith(("_B", "_BK"))}
+        tokens = {name: value[row_index][:, :width] for name, value in vars(self).items() if name.endswith("_BT")}
+        others = {name: value[row_index] for name, value in vars(self).items() if name.endswith(("_B", "_BK"))}
         return replace(
             self,
             **tokens,
             **others,
-            images=tuple(self.images[place] for place in places),
-            features=None if self.features is None else tuple(self.features[place] for place in places),
+            images=tuple(self.images[index] for index in indices),
+            features=None if self.features is None else tuple(self.features[index] for index in indices),
             row_image_offsets=tuple(np.cumsum([0, *counts]).tolist()),
         )
 
 
 def turn_returns(batch: Batch) -> Tensor:
-    """Returns the undiscounted return from each turn of each row that was wholly judged on, float32[turns]."""
+    """Returns the undiscounted return from each turn of each fully judged row, float32[turns]."""
     to_go_BK = batch.turn_rewards_BK.flip(-1).cumsum(-1).flip(-1)
     num_turns_B = batch.turn_index_BT.amax(-1) + 1
     has_turn_BK = torch.arange(to_go_BK.shape[1])[None] < num_turns_B[:, None]
@@ -188,20 +188,20 @@ def make_batch(
     max_response_tokens: int | None = None,
     max_context_tokens: int | None = None,
 ) -> Batch:
-    """Pads trajectories into one batch.
+    """Pads trajectories into a batch.
 
     Args:
-        trajectories: Played by an agent with tokens.
-        turn_rewards: Per trajectory and turn, what the turn earned in all.
-        encoder: The chat format they were played in; re-reads the pictures, never the text.
-        group_index: Sibling group per row; every row its own group by default.
-        trainable: Per trajectory and turn, whether to learn from it; all by default. A turn that is not has no loss,
-            but keeps its reward, which the turns before it led to.
-        final_observations: Whether truncated rows that can be learnt from carry their final observation, where a
-            critic is to say what they are worth. It costs as many tokens as one more observation. One that leaves no
-            room for a response is left out: nothing could have followed it.
-        max_response_tokens: How many tokens a response could have at most; by default the longest one's.
-        max_context_tokens: Most tokens of a conversation, as it was played; None for no limit.
+        trajectories: Trajectories with tokens.
+        turn_rewards: Total reward per trajectory and turn.
+        encoder: The chat format of the trajectories; it re-encodes images but never text.
+        group_index: Group per row; by default, every row is its own group.
+        trainable: Per trajectory and turn, whether to train on it; all by default. A turn that is not trained on has no
+            loss, but its reward counts for the turns before it.
+        final_observations: Whether to append the final observation to truncated trainable rows, for a critic to
+            estimate their value. It costs the tokens of one more observation. An observation that leaves no room for a
+            response is omitted, as nothing could have followed it.
+        max_response_tokens: Maximum number of tokens in a response; by default, that of the longest response.
+        max_context_tokens: Maximum number of tokens in a conversation during the rollout; None for no limit.
 
     Returns:
         The batch.
@@ -220,12 +220,12 @@ def make_batch(
     finals = [None if full else final for full, final in zip(is_full, finals, strict=True)]
     rows = [_row_tokens(t.turns, final, encoder.pad_id) for t, final in zip(trajectories, finals, strict=True)]
     ids, turn_index, logprobs = zip(*rows, strict=True)
-    num_tokens_B = torch.tensor([len(each) for each in ids])
+    num_tokens_B = torch.tensor([len(row_ids) for row_ids in ids])
     shown = [
         [
             image
             for turn in t.turns
-            if len(turn.prompt_ids)  # else it was lost before anybody was asked, and is in no row
+            if len(turn.prompt_ids)  # an episode lost before its first response has no tokens
             for image in encoder.process_images(observation_images(turn.observation))
         ]
         + list(final.images if final is not None else ())
@@ -254,11 +254,13 @@ def make_batch(
 
 
 def _state_indices(trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
-    """Returns which distinct state each turn began in, int64[turns] each; -1 where the world told no hash."""
+    """Returns the index of the state each turn began in, one int64[turns] per trajectory; -1 without a hash."""
     numbers: dict[str, int] = {}
     began = [[t.start_state_hash, *(turn.info.get("state_hash", "") for turn in t.turns[:-1])] for t in trajectories]
     return [
-        np.array([numbers.setdefault(each, len(numbers)) if each else -1 for each in hashes], np.int64)
+        np.array(
+            [numbers.setdefault(state_hash, len(numbers)) if state_hash else -1 for state_hash in hashes], np.int64
+        )
         for hashes in began
     ]
 
@@ -269,25 +271,25 @@ def _padded(rows: Sequence[np.ndarray], padding: float) -> Tensor:
 
 
 def turns_ahead(turn_index_BT: Tensor, num_turns: int) -> Tensor:
-    """Returns for each token the turn of the first generated one from it on; `num_turns` after the last of a row."""
+    """Returns for each token the turn of the next generated token, itself included; `num_turns` if there is none."""
     numbered_BT = torch.where(turn_index_BT >= 0, turn_index_BT, num_turns)
     return numbered_BT.flip(1).cummin(1).values.flip(1)
 
 
 def with_observations_as_actions(batch: Batch) -> Batch:
-    """Returns the batch with what was observed counted as generated: what PPO without a loss mask learns from.
+    """Returns the batch with observed tokens counted as generated, as in PPO without a loss mask.
 
-    The tokens in front of a turn's response, the first observation included, belong to that turn. Left out are a row's
-    first token, which nothing comes before; what follows its last response; and tokens that the policy can never say,
-    such as the placeholders of pictures: under the distribution that is sampled their probability is 0.
+    The tokens before a turn's response, including the first observation, belong to that turn. Exceptions are a row's
+    first token, which has no prefix; tokens after its last response; and tokens that the policy never samples, such as
+    image placeholders, whose probability is 0.
 
     Source: VAGEN, section 3, "Vanilla PPO"; the sequence is that of section 2.2, which starts with the first
     observation and ends with the last action.
     """
     num_turns = batch.turn_rewards_BK.shape[1]
     ahead_BT = turns_ahead(batch.turn_index_BT, num_turns)
-    never_said = torch.tensor([*batch.suppressed_ids, batch.image_token_id])
-    is_added_BT = (batch.turn_index_BT < 0) & (ahead_BT < num_turns) & ~torch.isin(batch.input_ids_BT, never_said)
+    never_sampled = torch.tensor([*batch.suppressed_ids, batch.image_token_id])
+    is_added_BT = (batch.turn_index_BT < 0) & (ahead_BT < num_turns) & ~torch.isin(batch.input_ids_BT, never_sampled)
     is_added_BT[:, 0] = False
     return replace(
         batch,
@@ -297,7 +299,7 @@ def with_observations_as_actions(batch: Batch) -> Batch:
 
 
 def _final_segment(trajectory: Trajectory, encoder: ChatEncoder) -> PromptSegment | None:
-    """Returns what the policy would have read next in a truncated episode; None for one that the world ended."""
+    """Returns the next prompt of a truncated episode; None for one that the world ended."""
     last = trajectory.turns[-1]
     if last.terminated:
         return None
@@ -306,16 +308,16 @@ def _final_segment(trajectory: Trajectory, encoder: ChatEncoder) -> PromptSegmen
 
 
 def _num_tokens(trajectory: Trajectory, final: PromptSegment) -> int:
-    """Returns how many tokens a conversation has with what the policy would have read next."""
+    """Returns the number of tokens of a conversation including its final observation."""
     return sum(len(turn.prompt_ids) + len(turn.response_ids) for turn in trajectory.turns) + len(final.ids)
 
 
 def _row_tokens(
     turns: Sequence[Turn], final: PromptSegment | None, pad_id: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns a trajectory's tokens, the turn of each (-1 if observed) and the sampler's log-probabilities.
+    """Returns a trajectory's tokens, the turn of each (-1 if observed), and the sampler's log-probabilities.
 
-    One that was lost before anybody was asked has none. It has a padding token then, for models take no empty rows.
+    A trajectory lost before its first response has no tokens; it gets a padding token, as models reject empty rows.
     """
     ids, index, logprobs = [], [], []
     for number, turn in enumerate(turns):

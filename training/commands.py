@@ -1,4 +1,4 @@
-"""What `python -m training` runs: recipes, and the commands of `COMMANDS`."""
+"""The recipes and commands of `python -m training`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ from vlm_envs.requirements import missing_package_message
 from vlm_envs.validation import did_you_mean, fields_named, require
 
 _Tuning = TypeVar("_Tuning", SFTConfig, UpscalerConfig)
-_TOLD_WITHIN_S = 5.0
+_REPORTED_WITHIN_S = 5.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,10 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Command line without the program's name; the process's own by default.
 
     Returns:
-        Exit status: 0 for success, and for reinforcement learning that Ctrl-C ended, saved, after an iteration; 1 for a
-        training that cannot go on or a curation that keeps nothing, 2 for a mistake on the command line or in the
-        configuration, 130 when interrupted, by SIGTERM, too, where that
-        waits for a short step to be finished, and 143 where it ends at once.
+        Exit status: 0 for success, including reinforcement learning that Ctrl-C stopped after a saved iteration; 1 if
+        training must stop or a curation keeps nothing; 2 for a usage or configuration error; 130 after an interrupt,
+        including a SIGTERM that waits for a short step; and 143 if SIGTERM stops the process immediately.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     name, rest = (words[0], words[1:]) if words else ("", [])
@@ -98,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with ExitStack() as stack:
                 if "--resume" in options and not asks_for_help(options):
                     stack.enter_context(recorded_worlds(_directory_of(recipe, options)))
-                made = None if _is_adapted(recipe) else recipe.made()  # whose file a resumed run does not need
+                made = None if _is_adapted(recipe) else recipe.made()  # a resumed run does not need its TOML file
                 if isinstance(made, StagesConfig):
                     _run_stages(recipe, made, options)
                 else:
@@ -110,11 +109,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         if name != "list" and not asks_for_help([name, *rest]):
             raise
-        # The reader, `head` for instance, has seen enough; without this Python complains again at exit.
+        # The reader, such as `head`, closed the pipe; without this, Python reports another error at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (VLMEnvsError, RunDataError, ValueError, FileNotFoundError, FileExistsError) as error:
-        if process_rank() > 0:  # whose launcher ends it meanwhile if the main process has found and told the same
-            time.sleep(_TOLD_WITHIN_S)
+        if (
+            process_rank() > 0
+        ):  # give the main process time to report the same error, after which the launcher stops all
+            time.sleep(_REPORTED_WITHIN_S)
         if process_rank() == 0 or not isinstance(error, PeerError):
             tell(error)
         return 2
@@ -143,7 +144,7 @@ def _is_adapted(recipe: Recipe) -> bool:
 def _directory_of(recipe: Recipe, words: Sequence[str]) -> Path:
     """Returns the directory of the run that a command line resumes.
 
-    A recipe whose worlds' TOML files are missing has no other directory than the options and defaults say.
+    If the TOML files of a recipe's worlds are missing, only the options and defaults determine it.
     """
     output, name = option_value(words, "--output"), option_value(words, "--name")
     default = None
@@ -161,7 +162,7 @@ def _train(recipe: Recipe, words: Sequence[str], config: RunConfig, *, resume: b
     with fields_named(option_names(RunConfig)):
         config = checked(config, resume=resume)
     _tell_run(recipe, config, taken)
-    from training.run import trained  # Only now: a mistake on the command line need not wait for torch.
+    from training.run import trained  # imported late, so that usage errors need not wait for torch
 
     default = recipe.config()
     with (
@@ -187,7 +188,7 @@ def _train_stages(
         config = replace(config, name=next(free))
     left = checked_stages(config, resume=resume)
     _tell_run(recipe, config, taken)
-    # Only now: a mistake in an option need not wait for torch
+    # Imported late, so that usage errors need not wait for torch
     from training.stages.stages_loop import train_stages_checked
 
     with going_on_by(recipe.as_words, config, name=made.name, output=made.output):
@@ -195,12 +196,12 @@ def _train_stages(
 
 
 def _tell_run(recipe: Recipe, config: RunConfig | StagesConfig, taken: str) -> None:
-    """Prints, in the main process, which run begins, where it is, and how to watch it.
+    """Prints, in the main process, the title and directory of a run, and how to watch it.
 
     Args:
-        recipe: What is run.
-        config: Its configuration, with the name that it got.
-        taken: The name that it would have if no other run had it.
+        recipe: The recipe.
+        config: Its configuration with the final name.
+        taken: The name it would have had if no other run used it.
     """
     if process_rank() > 0:
         return
@@ -215,17 +216,17 @@ def _tell_run(recipe: Recipe, config: RunConfig | StagesConfig, taken: str) -> N
 
 
 def _resumed(recipe: Recipe, words: list[str]) -> RunConfig:
-    """Returns the configuration of the run of this name with the command line's changes, if it may have them."""
+    """Returns the configuration of an existing run with the command line's changes, if they are allowed."""
     if asks_for_help(words):
         return configured(recipe, words)
     default = recipe.config()
     output, name = option_value(words, "--output"), option_value(words, "--name")
     output, name = default.output if output is None else output, default.name if name is None else name
     with fields_named(option_names(RunConfig)):
-        replace(default, output=output, name=name)  # whose checks come before the name is looked for
+        replace(default, output=output, name=name)  # validates them before the run is looked up
         directory = Path(output) / name
         saved = replace(saved_config(directory), output=output, name=name)
-    if recipe_word(started_by(directory)) != recipe.name:  # which may have been given other worlds, as options
+    if recipe_word(started_by(directory)) != recipe.name:  # the same recipe may have got other worlds by options
         check_same_worlds(recipe.name, default.worlds, saved)
     num_done, asked = num_iterations_done(directory / LATEST), option_value(words, "--num-iterations")
     if num_done is not None and asked is not None and asked.isdecimal():
@@ -236,7 +237,7 @@ def _resumed(recipe: Recipe, words: list[str]) -> RunConfig:
 
 
 def _free_name(config: RunConfig | SFTConfig | UpscalerConfig) -> str:
-    """Returns the recipe's name, or with the first number that no finished or resumable run has."""
+    """Returns the recipe's name, with a number appended if a finished or resumable run already has it."""
     require_writable(Path(config.output) / config.name, config.output)
     runs = ((name, Path(config.output) / name) for name in numbered(config.name))
     return next(name for name, run in runs if not has_checkpoint(run / LATEST) and not is_in_cold_start(run))
@@ -244,7 +245,7 @@ def _free_name(config: RunConfig | SFTConfig | UpscalerConfig) -> str:
 
 @contextmanager
 def _named(command: str, words: Sequence[str], config: _Tuning, resume: bool) -> Iterator[tuple[_Tuning, bool]]:
-    """Gives the run of a command a free name unless it is named or resumed; errors name its options."""
+    """Yields a command's run with a free name unless it is named or resumed; errors refer to its options."""
     kind = type(config)
     if not resume and option_value(words, "--name") is None:
         config = replace(config, name=_free_name(config))
@@ -263,14 +264,14 @@ def _cold_start(words: list[str]) -> None:
     recipe, config = cold_start_options(words)
     directory = start_directory(config, is_named=option_value(words, "--name") is not None)
     of_pools = require_pools(config.worlds)
-    config, told = ready(config, imitates=True)
-    print_on_main([*of_pools, *told])
+    config, messages = ready(config, imitates=True)
+    print_on_main([*of_pools, *messages])
     from training.cold_start.cold_start_loop import make_cold_start
     from training.loop.interrupts import prepare
 
     prepare(config)
     with alone_in(directory):
-        require_free(directory)  # another may have been made meanwhile
+        require_free(directory)  # again, as another process may have been faster
         print(f"Imitates for {config.cold_start.num_steps:,} steps, into {directory}", flush=True)
         make_cold_start(config, directory, writer=None)
     print(f"Cold start: {directory}\n{next_command(recipe, directory)}")
@@ -302,7 +303,7 @@ def _curate(words: list[str]) -> None:
         bool(words),
         f"{program.prog} takes options; got none. The defaults ask the expert {default.expert!r} "
         f"{default.num_samples} questions of {default.env_id}, {default.num_rollouts} times each, and "
-        f"{default.episode_reward!r} verifies the rollouts. To make that data set: {program.prog} --name "
+        f"{default.episode_reward!r} verifies the rollouts. To create this dataset: {program.prog} --name "
         f"{default.name}. All options: {program.prog} --help",
     )
     config = curation_options(words, program)
@@ -310,19 +311,19 @@ def _curate(words: list[str]) -> None:
         require_teachable(config)
         print_on_main(notes_on(config))
         require_answers(endpoints_of(config))
-        # Only now: a mistake in an option need not wait for torch
+        # Imported late, so that usage errors need not wait for torch
         from training.curation.curation_loop import make_data_set
 
         try:
             directory, result = make_data_set(config)
         except CurationInterruptedError as interrupt:
-            message = f"Interrupted. {interrupt}; the same command goes on where this one ended."
+            message = f"Interrupted. {interrupt}; the same command resumes where this one stopped."
             raise KeyboardInterrupt(message) from interrupt
     print(result)
-    print(f"Data set: {directory}")
+    print(f"Dataset: {directory}")
     if not result.total.num_kept:
         raise NothingCuratedError(
-            f"{directory} is empty, as nothing is good enough to imitate. Ask more questions (--num-samples), lower "
+            f"{directory} is empty, as no response was good enough. Ask more questions (--num-samples), lower "
             "--threshold, or choose another --expert, and another --name."
         )
     print(
@@ -349,12 +350,12 @@ def _pairs(words: list[str]) -> None:
 
 def _pool(words: list[str]) -> None:
     trained_on, spec, config = pool_to_draw(words)
-    # Only now: a mistake on the command line need not wait for it
+    # Imported late, so that usage errors need not wait for torch
     from training.pools.pool_drawing import draw_pool
 
     drawn = draw_pool(spec, config)
     if drawn.num_levels < config.num_samples:
-        print(f"{spec.env_id} has no more: {config.num_samples} levels were asked for.")
+        print(f"{spec.env_id} has fewer levels than the requested {config.num_samples}.")
     print(drawn)
     print(f"Pool: {config.out}")
     print(f"Train on it, with the same options of the world: python -m training {trained_on}")
@@ -364,12 +365,12 @@ def _list(words: list[str]) -> None:
     """Shows what each recipe needs and how long it takes.
 
     Raises:
-        ConfigError: If there are words behind it that do not ask for help.
+        ConfigError: If there are arguments other than a request for help.
     """
     if asks_for_help(words):
         print("usage: python -m training list\n\nShows what each recipe needs and how long it takes here.")
         return
-    require(not words, f"`python -m training list` takes nothing; got {' '.join(words)}.")
+    require(not words, f"`python -m training list` takes no arguments; got {' '.join(words)}.")
     print("\n".join(recipe_lines()))
 
 
@@ -383,4 +384,4 @@ COMMANDS: dict[str, Callable[[list[str]], object]] = {
     "pairs": _pairs,
     "curate": _curate,
 }
-"""What is not a recipe, by its name in `training.recipes.listing.COMMANDS`."""
+"""The commands, by name as in `training.recipes.listing.COMMANDS`."""

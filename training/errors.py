@@ -1,4 +1,4 @@
-"""Errors of training; apart from what raises them, so that a command line need not wait for torch to know them."""
+"""Errors of training, in a separate module so that the command line can catch them without importing torch."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from vlm_envs.errors import VLMEnvsError, WorkerError
 
 
 class TrainingStoppedError(VLMEnvsError):
-    """A run cannot go on as it is; its message says why and what to do, and what was learnt is saved."""
+    """A run must stop; the message gives the reason and a suggestion, and progress is saved."""
 
 
 class GradientError(TrainingStoppedError, ArithmeticError):
-    """Gradients that cannot be gone on with: the same in all processes of a run, which raise it in the same step."""
+    """Gradients are unusable; all processes of a run raise this in the same step."""
 
 
 class NonFiniteGradientError(GradientError):
-    """Gradients were not finite several times in a row; the weights are those of the last good step."""
+    """Gradients were not finite several times in a row; the weights are those of the last valid step."""
 
 
 class ExplodingGradientError(GradientError):
@@ -23,40 +23,40 @@ class ExplodingGradientError(GradientError):
 
 
 class SamplersLostError(SamplerLostError):
-    """What samples for a process of several is gone: all processes of the run raise it in the same step."""
+    """A sampler of one of several processes is gone; all processes raise this in the same step."""
 
 
 class NothingLeftError(WorkerError):
-    """Every episode of an iteration was lost, or nobody could judge it: all processes raise it in the same step."""
+    """All episodes of an iteration were lost or could not be judged; all processes raise this in the same step."""
 
 
 class MemoryExhaustedError(TrainingStoppedError, MemoryError):
-    """The memory of a device or of the host ran out, and smaller micro-batches did not help."""
+    """A device or the host ran out of memory, and smaller micro-batches did not help."""
 
 
 class DiskFullError(TrainingStoppedError, OSError):
-    """What a run writes could not be written for lack of space."""
+    """A run's output could not be written because the disk is full."""
 
 
 class PeerError(VLMEnvsError, RuntimeError):
-    """Another process of the run stopped, and this one cannot go on without it."""
+    """Another process of the run stopped, so this one cannot continue."""
 
 
 class PeerInterruptedError(KeyboardInterrupt):
-    """Ctrl-C stopped the main process of the run in what it did for all, and so this one; the main process tells."""
+    """Ctrl-C stopped the run's main process in a shared step, and so this one; the main process prints the message."""
 
 
 class TerminatedError(KeyboardInterrupt):
-    """SIGTERM ended a run at once; reinforcement learning is saved as it was before the iteration it was in."""
+    """SIGTERM stopped a run immediately; the last finished iteration of reinforcement learning is saved."""
 
 
 class NothingCuratedError(TrainingStoppedError):
-    """A curation has come to its end and keeps nothing; its message says why."""
+    """A finished curation kept nothing; the message gives the reason."""
 
 
 class CurationInterruptedError(KeyboardInterrupt):
-    """Ctrl-C stopped a curation; the message says how much of it is written."""
+    """Ctrl-C stopped a curation; the message reports how much was written."""
 
 
 class PeerLostError(TrainingStoppedError, ConnectionError):
-    """Another process of the run is gone, without a word of why."""
+    """Another process of the run disappeared without an error message."""

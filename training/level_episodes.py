@@ -1,4 +1,4 @@
-"""Episodes on given levels of one world, in spite of workers that are lost."""
+"""Plays episodes on given levels of one world, with a retry for lost workers."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ def play_each(
     counts_optimal_actions: bool = False,
     on_lost: Callable[[Trajectory], None] | None = None,
 ) -> list[Trajectory | None]:
-    """Plays one episode per seed; one that is lost with its worker, or whose worker does not come up, once more.
+    """Plays one episode per seed; an episode whose worker is lost or fails to start is retried once.
 
-    A seed that occurs more than once is played as often.
+    A repeated seed is played repeatedly.
 
     Args:
-        agent: Who plays.
+        agent: The agent.
         spec: The world.
         seeds: Reset seeds.
-        split: Whose levels the world is made with.
-        max_parallel: Most episodes that are played side by side.
-        levels: Level text of each episode; None where seeds draw the levels.
-        counts_optimal_actions: As in `VectorWorld`; for episodes that are recorded.
-        on_lost: Called with each episode that was begun and lost.
+        split: Split of the world's levels.
+        max_parallel: Maximum number of concurrent episodes.
+        levels: Level text of each episode; None to draw levels from the seeds.
+        counts_optimal_actions: See `VectorWorld`; for episodes that are recorded.
+        on_lost: Called with each episode that was started and lost.
 
     Returns:
-        The episodes in the order of their seeds; None for one that was lost again.
+        The episodes in the order of their seeds; None for one that was lost twice.
     """
     played: list[Trajectory | None] = [None] * len(seeds)
     for _ in range(2):
-        missing = [index for index, each in enumerate(played) if each is None]
+        missing = [index for index, episode in enumerate(played) if episode is None]
         parts = (missing[start : start + max_parallel] for start in range(0, len(missing), max_parallel))
         for size, of_one_size in itertools.groupby(parts, len):
             worlds = spec.try_vector(size, split=split)
@@ -53,19 +53,19 @@ def play_each(
                     asked = [seeds[index] for index in part]
                     given = None if levels is None else [levels[index] for index in part]
                     rolled = try_rollout(agent, worlds, asked, env_ids=[spec.env_id] * size, levels=given)
-                    for index, each in zip(part, rolled, strict=True):
-                        played[index] = None if is_lost(each) else each
-                        if each is not None and is_lost(each) and on_lost is not None:
-                            on_lost(each)
+                    for index, episode in zip(part, rolled, strict=True):
+                        played[index] = None if is_lost(episode) else episode
+                        if episode is not None and is_lost(episode) and on_lost is not None:
+                            on_lost(episode)
     return played
 
 
 def why_lost(episodes: Sequence[Trajectory | None], *, of: int) -> str:
-    """Returns what is said where nothing is left: of how many episodes what was lost, and what to look after.
+    """Returns the reason for losing all episodes, with their number and a suggestion.
 
     Args:
-        episodes: Those that were lost; None for one that was never begun.
-        of: How many episodes there were.
+        episodes: The lost episodes; None for one that never started.
+        of: Total number of episodes.
     """
     begun = [episode for episode in episodes if episode is not None]
     reason = failure_of(begun[-1]).rstrip(".") if begun else ""

@@ -60,20 +60,20 @@ from vlm_envs.validation import field_name, fields_named, require
 from vlm_envs.world import World
 
 _OUTPUT = "runs"
-"""Where recipes that ship put their runs."""
+"""Output directory of the shipped recipes."""
 _WITHOUT_LOGIN = ("offline", "dryrun", "disabled")
 
 
 class WorldFacts(NamedTuple):
-    """What is known of a world that has started.
+    """Facts about a started world.
 
     Attributes:
-        has_planner: Whether it has a plan to imitate.
-        has_suboptimal_planner: Whether it has one that overlooks what makes it hard.
-        has_intention: Whether it has words for what a whole plan wants.
-        representation: How it writes its state in words.
-        observation: What the first training level shows first.
-        sample_id: Of its question; None in a world that asks none.
+        has_planner: Whether it has a planner to imitate.
+        has_suboptimal_planner: Whether it has a planner that ignores the level's main difficulty.
+        has_intention: Whether it can describe the intention of a whole plan.
+        representation: The representation of its state text.
+        observation: First observation of the first training level.
+        sample_id: Id of its question; None for a world without questions.
     """
 
     has_planner: bool
@@ -84,7 +84,7 @@ class WorldFacts(NamedTuple):
     sample_id: str | None
 
 
-def _told(world: World[Any, Any]) -> dict[str, Any]:
+def _world_facts(world: World[Any, Any]) -> dict[str, Any]:
     return {
         "has_planner": has_planner(world),
         "has_suboptimal_planner": has_suboptimal_planner(world),
@@ -95,44 +95,44 @@ def _told(world: World[Any, Any]) -> dict[str, Any]:
 
 
 def facts_of(spec: WorldSpec) -> WorldFacts:
-    """Starts one world, where its workers are, and returns what is known of it then.
+    """Starts one world on its worker and returns facts about it.
 
     Raises:
-        ConfigError: If it cannot be made with its arguments, or is no world of `vlm_envs`.
-        EngineUnavailableError: If its engine is not there.
+        ConfigError: If it cannot be created with its arguments, or is not a world of `vlm_envs`.
+        EngineUnavailableError: If its engine is not installed.
     """
     with spec.make_vector(1, split="train") as worlds:
         observations, _ = worlds.reset(seed=list(split_seeds("train", 1)))
-        return WorldFacts(**worlds.apply({0: _told})[0], observation=observations[0])
+        return WorldFacts(**worlds.apply({0: _world_facts})[0], observation=observations[0])
 
 
 def checked(config: RunConfig, *, resume: bool) -> RunConfig:
-    """Returns a configuration that can be trained, after trying what it needs, and prints what is left out.
+    """Validates a configuration, prints messages about omitted settings, and returns it ready for training.
 
-    See `tried`. The models behind endpoints are asked, too, once all else is there.
+    See `tried`. After all other checks, the models behind endpoints are probed, too.
     """
-    config, told = tried(config, resume=resume)
+    config, messages = tried(config, resume=resume)
     require_answers(endpoints_of(config))
-    print_on_main(told)
+    print_on_main(messages)
     return config
 
 
 def tried(config: RunConfig, *, resume: bool, is_to_come: bool = False) -> tuple[RunConfig, list[str]]:
-    """Returns a configuration that can be trained, after trying what it needs.
+    """Validates a configuration and its requirements.
 
     Args:
         config: The run.
-        resume: Whether it goes on.
-        is_to_come: Whether what it starts from is yet to be made, so that it need not be there.
+        resume: Whether the run is resumed.
+        is_to_come: Whether the start checkpoint is yet to be created, and need not exist.
 
     Returns:
-        The configuration, without what its worlds have no use for; and a line for each thing that was left out.
+        The configuration without settings that its worlds do not use, and a message for each of these.
 
     Raises:
         RunExistsError: If the run exists and `resume` is False.
         FileNotFoundError: If `resume` is True and there is no run, or if a checkpoint to start from is not one.
-        ConfigError: If something it needs is not there, or, on resumption, its settings are others.
-        EngineUnavailableError: If a world's engine is not there.
+        ConfigError: If a requirement is missing or, when resuming, settings differ from the run's.
+        EngineUnavailableError: If a world's engine is not installed.
     """
     directory = Path(config.output) / config.name
     require_writable(directory, config.output)
@@ -158,17 +158,17 @@ def tried(config: RunConfig, *, resume: bool, is_to_come: bool = False) -> tuple
     require_sampler(config)
     if not resume and not is_to_come:
         if config.model is not None:
-            none = "; --model None starts from the tiny VLM, which a cold start teaches"
+            none = "; --model None starts from the tiny VLM after a cold start"
             require_start(config.model, besides=none)
         if config.reference is not None:
             _require_reference(config.reference, config.model)
-    config, told = ready(config, imitates=config.model is None and (not resume or is_in_cold_start(directory)))
-    return config, [*of_pools, *told]
+    config, messages = ready(config, imitates=config.model is None and (not resume or is_in_cold_start(directory)))
+    return config, [*of_pools, *messages]
 
 
 def _require_reference(reference: str, model: str | None) -> None:
-    """Refuses to hold a policy to what is no checkpoint, or to one of another family or vocabulary than its start."""
-    instead = "Name another, or leave --reference out: the policy is held to the model that the run starts from then."
+    """Raises unless the reference is a checkpoint with the same family and vocabulary as the start."""
+    instead = "Name another, or leave --reference out to use the model that the run starts from."
     try:
         require_weights(require_checkpoint(model_directory(reference)))
     except FileNotFoundError as error:
@@ -180,19 +180,19 @@ def _require_reference(reference: str, model: str | None) -> None:
     ):
         require(
             of_reference == of_model,
-            f"--reference {reference} has {what} {of_reference}, and --model {model} has {of_model}: what one says the "
-            f"other cannot be asked about. {instead}",
+            f"--reference {reference} has {what} {of_reference}, but --model {model} has {of_model}, so their "
+            f"log-probabilities cannot be compared. {instead}",
         )
 
 
 def _kind_of(model: str) -> tuple[Any, Any]:
-    """Returns a checkpoint's family and how many tokens it knows."""
+    """Returns a checkpoint's family and vocabulary size."""
     settings = json.loads((model_directory(model) / "config.json").read_text(encoding="utf-8"))
     return settings.get("model_type"), {**settings, **settings.get("text_config", {})}.get("vocab_size")
 
 
 def _facts_of_place(number: int, spec: WorldSpec) -> WorldFacts:
-    """Returns what `facts_of` does; what a world does not take may be the recipe's, so all it was given is told."""
+    """Returns `facts_of` a world; errors list its arguments, as a rejected one may come from the recipe."""
     try:
         return facts_of(spec)
     except ConfigError as error:
@@ -200,80 +200,80 @@ def _facts_of_place(number: int, spec: WorldSpec) -> WorldFacts:
         if not given:
             raise
         raise ConfigError(
-            f"{error}\n--worlds.{number} is {spec.env_id} with {given}. Change what it does not take, yours or a "
-            f"recipe's, with --worlds.{number}.kwargs.NAME VALUE."
+            f"{error}\n--worlds.{number} is {spec.env_id} with {given}. Change the argument that it does not accept, "
+            f"yours or a recipe's, with --worlds.{number}.kwargs.NAME VALUE."
         ) from error
 
 
 def _unfinished(start: str) -> list[str]:
-    """Returns a line if a model is of an interrupted cold start, which its name does not show."""
+    """Returns a message if a model comes from an interrupted cold start."""
     made_from = provenance_of(start) or {}
     done, steps = made_from.get("num_steps_done"), (made_from.get("cold_start") or {}).get("num_steps")
     if not isinstance(done, int) or not isinstance(steps, int) or done >= steps:
         return []
-    return [f"{start} is of a cold start that was interrupted after {done:,} of {steps:,} steps."]
+    return [f"{start} comes from a cold start that was interrupted after {done:,} of {steps:,} steps."]
 
 
 def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
-    """Returns a configuration with which a run can start, after trying what it needs.
+    """Validates the worlds, device, and judges of a run.
 
     Returns:
-        The configuration, without what its worlds have no use for; and a line for all settings without effect, for each
-        thing that was left out, and for each that nothing can judge.
+        The configuration without settings that its worlds do not use, and messages about settings without effect,
+        omitted settings, and reward terms that nothing can judge.
 
     Raises:
-        ConfigError: If a world, the device or a judge's model cannot be had, or there is nobody to imitate.
-        FileNotFoundError: If a cold start is to go on from a checkpoint that is not there.
-        EngineUnavailableError: If a world's engine is not there.
+        ConfigError: If a world, the device, or a judge's model is unavailable, or there is no expert to imitate.
+        FileNotFoundError: If the checkpoint that a cold start starts from does not exist.
+        EngineUnavailableError: If a world's engine is not installed.
     """
     require_device(config.device)
     check_judges(config.judge)
     facts = [_facts_of_place(number, spec) for number, spec in enumerate(config.worlds)]
-    require_judged_texts(config.judge, config.worlds, [each.representation for each in facts])
+    require_judged_texts(config.judge, config.worlds, [world.representation for world in facts])
     start = config.cold_start.start_from if imitates else config.model
     if start is not None:
-        _require_contexts(config, start, [each.observation for each in facts])
+        _require_contexts(config, start, [world.observation for world in facts])
     inert = warning_of(settings_without_effect(config))
-    config, told = without_judges(config)
-    told = [*inert, *([] if start is None else _unfinished(start)), *told]
-    samples = zip(world_names(config.worlds), [each.sample_id for each in facts], strict=True)
+    config, messages = without_judges(config)
+    messages = [*inert, *([] if start is None else _unfinished(start)), *messages]
+    samples = zip(world_names(config.worlds), [world.sample_id for world in facts], strict=True)
     reward_set = field_name(config.judge, "reward_settings")
     reward_set = reward_set if reward_set.startswith("--") else "--judge.reward-set"
-    told += unjudged_terms(config.judge.reward, config.judge.verifier, [*samples], reward_set=reward_set)
+    messages += unjudged_terms(config.judge.reward, config.judge.verifier, [*samples], reward_set=reward_set)
     if imitates:
         _require_expert(config, facts)
         if config.cold_start.start_from is not None:
             require_checkpoint(model_directory(config.cold_start.start_from))
         config, left_out = _without_missing_plans(config, facts)
-        told += left_out
-    return config, told
+        messages += left_out
+    return config, messages
 
 
 def _without_missing_plans(config: RunConfig, facts: Sequence[WorldFacts]) -> tuple[RunConfig, list[str]]:
-    """Returns a configuration whose cold start asks for no plans that its worlds do not have, and what is left out."""
-    told = []
+    """Returns a configuration whose cold start requests no plans that its worlds lack, and messages about omissions."""
+    messages = []
     for name, has, what in (
         ("suboptimal_rate", "has_suboptimal_planner", "a suboptimal_plan"),
         ("tells_plan", "has_intention", "an intention to tell"),
     ):
-        if getattr(config.cold_start, name) and not any(getattr(known, has) for known in facts):
+        if getattr(config.cold_start, name) and not any(getattr(world, has) for world in facts):
             default = {name: getattr(ColdStartConfig, name)}
             config = replace(config, cold_start=replace(config.cold_start, **default))
-            told.append(f"Left out: --cold-start.{name.replace('_', '-')}, for no world here has {what}.")
+            messages.append(f"Left out: --cold-start.{name.replace('_', '-')}, because no world here has {what}.")
     worlds = list(config.worlds)
-    for number, (spec, known) in enumerate(zip(config.worlds, facts, strict=True)):
-        if spec.cold_start_suboptimal_rate and not known.has_suboptimal_planner:
+    for number, (spec, world) in enumerate(zip(config.worlds, facts, strict=True)):
+        if spec.cold_start_suboptimal_rate and not world.has_suboptimal_planner:
             worlds[number] = replace(spec, cold_start_suboptimal_rate=0.0)
             option = f"--worlds.{number}.cold-start-suboptimal-rate"
-            told.append(f"Left out: {option}, for {spec.env_id} has no suboptimal_plan.")
-    return replace(config, worlds=tuple(worlds)), told
+            messages.append(f"Left out: {option}, because {spec.env_id} has no suboptimal_plan.")
+    return replace(config, worlds=tuple(worlds)), messages
 
 
 def _require_contexts(config: RunConfig, start: str, observations: Sequence[Observation]) -> None:
-    """Refuses worlds whose first observation leaves no room for a response, in training or in an evaluation."""
+    """Raises if a world's first observation leaves no room for a response, in training or in an evaluation."""
     require_context(start, observations, config.sampling)
     if config.eval_sampling.max_new_tokens is not None:
-        names = {each.name: field_name(config.sampling, each.name) for each in fields(SamplingConfig)}
+        names = {setting.name: field_name(config.sampling, setting.name) for setting in fields(SamplingConfig)}
         names["max_new_tokens"] = field_name(config.eval_sampling, "max_new_tokens")
         with fields_named({SamplingConfig: names}):
             require_context(start, observations, config.evaluated_sampling)
@@ -282,8 +282,8 @@ def _require_contexts(config: RunConfig, start: str, observations: Sequence[Obse
 def _require_expert(config: RunConfig, facts: Sequence[WorldFacts]) -> None:
     if config.cold_start.data is not None:
         return _require_data_set(config.cold_start.data)
-    for name, spec, known in zip(world_names(config.worlds), config.worlds, facts, strict=True):
-        if config.cold_start.num_steps and not known.has_planner:
+    for name, spec, world in zip(world_names(config.worlds), config.worlds, facts, strict=True):
+        if config.cold_start.num_steps and not world.has_planner:
             raise ConfigError(
                 f"{name} has no planner for a cold start to imitate. {how_to_plan(spec)}; or "
                 "start from a checkpoint that can play (--model DIR); or imitate recorded episodes (--cold-start.data "
@@ -292,7 +292,7 @@ def _require_expert(config: RunConfig, facts: Sequence[WorldFacts]) -> None:
 
 
 def how_to_plan(spec: WorldSpec) -> str:
-    """Returns how a world gets a planner, as a sentence without its period."""
+    """Returns how to add a planner to a world, as a sentence without its period."""
     if not registered_name(spec.env_id).startswith(f"{NAMESPACE}/"):
         return "Write its Dynamics.plan"
     if spec.env_id.lower().endswith(".toml"):
@@ -303,29 +303,27 @@ def how_to_plan(spec: WorldSpec) -> str:
 def _require_data_set(directory: str) -> None:
     try:
         episodes = RunReader(directory).each_trajectory(CURATED)
-        is_empty = not any(isinstance(each, dict) for _, each in episodes)
+        is_empty = not any(isinstance(episode, dict) for _, episode in episodes)
     except MissingRunDataError as error:
-        raise ConfigError(f"--cold-start.data must be a data set of `python -m training curate`. {error}") from error
+        raise ConfigError(f"--cold-start.data must be a dataset of `python -m training curate`. {error}") from error
     if is_empty:
-        raise ConfigError(f"--cold-start.data: the data set at {directory} is empty.")
+        raise ConfigError(f"--cold-start.data: the dataset in {directory} is empty.")
 
 
 def require_unused(directory: Path) -> None:
-    """Refuses to write a new run over another one.
+    """Raises if a new run would overwrite another one.
 
     Raises:
-        RunExistsError: If there is a run; one that never reached a checkpoint has nothing to lose and starts over.
+        RunExistsError: If there is a run. One that never reached a checkpoint may be overwritten.
     """
     has_any = has_checkpoint(directory / LATEST) or is_in_cold_start(directory)
     starts_over = (directory / "config.json").is_file() and not has_any
     if holds_run(directory) and not starts_over:
-        raise RunExistsError(
-            f"{directory} already holds a run. Go on with it by adding --resume, or choose another --name."
-        )
+        raise RunExistsError(f"{directory} already holds a run. Add --resume to resume it, or choose another --name.")
 
 
 def require_levels(config: RunConfig) -> None:
-    """Refuses, before anything runs, data sets without a level to train on, or to evaluate on where that is asked for.
+    """Raises if a dataset has no level for training, or for a requested evaluation.
 
     Raises:
         ConfigError: If a split that the run needs is empty.
@@ -337,29 +335,29 @@ def require_levels(config: RunConfig) -> None:
             kwargs, train_on_all = spec.kwargs, bool(spec.kwargs.get("train_on_all"))
             remedy = remedy_of(kwargs.get("dataset"), kwargs.get("is_benchmark"), train_on_all=train_on_all)
             raise ConfigError(
-                f"The data of {spec.env_id} ({spec.kwargs.get('dataset', 'its source')}) have no level of split "
+                f"The data of {spec.env_id} ({spec.kwargs.get('dataset', 'its source')}) have no level in split "
                 f"{split!r}, which this run needs. "
-                f"{remedy} Or ask for 0 episodes where a split is not there (--num-val-episodes 0, "
+                f"{remedy} Or set the number of episodes of missing splits to 0 (--num-val-episodes 0, "
                 "--num-eval-episodes 0)."
             )
 
 
 def require_context(model: str, observations: Sequence[Observation], sampling: SamplingConfig) -> None:
-    """Refuses worlds whose first observation is too long for a checkpoint; one that is not there is refused elsewhere.
+    """Raises if a world's first observation is too long for a checkpoint; a missing checkpoint is ignored here.
 
     Args:
-        model: The checkpoint, of which everything but its weights is read.
-        observations: First ones.
-        sampling: How responses are drawn.
+        model: The checkpoint; everything but its weights is read.
+        observations: First observations.
+        sampling: The sampling settings.
 
     Raises:
         ConfigError: If there is no room for a response.
-        ValueError: If the checkpoint is of no family that is known, incomplete or damaged.
+        ValueError: If the checkpoint's family is unknown, or it is incomplete or damaged.
     """
     directory = model_directory(model)
     if not (directory / "config.json").is_file():
         return
-    from transformers import AutoConfig  # and torch with it, which takes seconds that no mistyped option should
+    from transformers import AutoConfig  # imported late, as it imports torch, which takes seconds
 
     from agents.hf.hf_agent import load_encoder
     from agents.hf.sampling_config import context_limit, require_room
@@ -372,26 +370,26 @@ def require_context(model: str, observations: Sequence[Observation], sampling: S
 
 
 def require_start(model: str, *, besides: str = "") -> None:
-    """Refuses a start from what is no checkpoint; a recipe may name one that only its user has, or another one makes.
+    """Raises unless the start is a checkpoint; a recipe may name one that the user or another recipe must provide.
 
     Args:
         model: The directory.
-        besides: What may be done in place of naming a checkpoint, begun with a semicolon.
+        besides: Alternatives to naming a checkpoint, beginning with a semicolon.
 
     Raises:
-        FileNotFoundError: If there is none. It names the recipe that makes it, where one does.
+        FileNotFoundError: If there is no checkpoint. The message names the recipe that creates it, if there is one.
     """
     try:
         require_weights(require_checkpoint(model_directory(model)))
     except FileNotFoundError as error:
         parts = Path(model).parts
         is_of_recipe = len(parts) > 2 and parts[0] == _OUTPUT and parts[1] in RECIPES | STAGED_RECIPES
-        first = f"Run `python -m training {parts[1]}` first, which makes it, or name" if is_of_recipe else "Name"
+        first = f"Run `python -m training {parts[1]}` first, which creates it, or name" if is_of_recipe else "Name"
         raise FileNotFoundError(f"{error} {first} yours with --model DIR{besides}.") from error
 
 
 def require_peft(lora: LoRAConfig) -> None:
-    """Refuses adapters where the package that makes them is missing.
+    """Raises if adapters are requested and peft is missing.
 
     Raises:
         ConfigError: If a rank is given and peft is not installed.
@@ -401,10 +399,10 @@ def require_peft(lora: LoRAConfig) -> None:
 
 
 def require_attention(memory: MemoryConfig) -> None:
-    """Refuses flash attention where its package is missing.
+    """Raises if flash attention is requested and its package is missing.
 
     Raises:
-        ConfigError: If it is asked for and flash-attn is not installed.
+        ConfigError: If it is requested and flash-attn is not installed.
     """
     if memory.attention == "flash_attention_2":
         _require_package(
@@ -420,10 +418,10 @@ def _require_package(name: str, option: str, install: str) -> None:
 
 
 def require_sampler(config: RunConfig) -> None:
-    """Refuses to sample with vLLM where its packages are missing, or with more servers than processes that ask them.
+    """Raises if vLLM's packages are missing, or there are more servers than processes to use them.
 
     Raises:
-        ConfigError: If a server would have nobody to ask it.
+        ConfigError: If a server would be unused.
         EngineUnavailableError: If a package is not installed.
     """
     if config.sampler != "vllm":
@@ -432,7 +430,7 @@ def require_sampler(config: RunConfig) -> None:
     require(
         servers <= processes,
         f"--vllm.url names {servers} servers for {processes} training process{'es' if processes > 1 else ''}, each of "
-        "which asks one. Name fewer; one server takes several GPUs itself, by vLLM's --data-parallel-size.",
+        "which uses one. Name fewer; one server can use several GPUs, by vLLM's --data-parallel-size.",
     )
     if config.vllm.url is None:
         require_vllm()
@@ -441,13 +439,13 @@ def require_sampler(config: RunConfig) -> None:
 
 
 def require_wandb(project: str | None) -> None:
-    """Refuses to log to W&B where it cannot be: without its package, or without a login that its server takes.
+    """Raises if logging to W&B is requested but impossible: the package or a valid login is missing.
 
     Args:
-        project: The project that is asked for; None for none, which needs nothing.
+        project: The requested project; None for none.
 
     Raises:
-        ConfigError: If the package is missing, or, unless `WANDB_MODE` is offline or disabled, there is no login.
+        ConfigError: If the package is missing, or there is no login and `WANDB_MODE` is neither offline nor disabled.
     """
     if project is None:
         return
@@ -459,15 +457,15 @@ def require_wandb(project: str | None) -> None:
     except Exception as error:
         reason = " ".join(str(error).split())
         raise ConfigError(
-            f"--wandb-project {project}: W&B takes no login here ({reason}) Log in with `wandb login`, or set "
+            f"--wandb-project {project}: W&B rejects the login here ({reason}) Log in with `wandb login`, or set "
             "WANDB_MODE=offline to log to the run's folder and upload it later with `wandb sync`."
         ) from error
 
 
 def import_wandb() -> Any:
-    """Returns the package `wandb`, with reports of its own errors off unless `WANDB_ERROR_REPORTING` says otherwise.
+    """Imports `wandb` with its error reporting off unless `WANDB_ERROR_REPORTING` is set.
 
-    Its service sends them before it ends, and where nothing answers, a command waits for them for a minute.
+    Its service sends reports at exit, and without a network a command would wait a minute for them.
     """
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
     return importlib.import_module("wandb")

@@ -1,8 +1,8 @@
 """Checks of a run's judges and model endpoints before it writes anything.
 
-Terms of a reward that have a weight and that nothing can judge are reported (`unjudged_terms`). A term without a value
-is no fault of a response, so the mean is of the others; where that holds for every response, the run is that of an
-ablation, which the user has to know.
+Reward terms with a weight that nothing can judge are reported (`unjudged_terms`). A response is not penalized for a
+term without a value, so the reward is the mean of the others; if a term has no value for any response, the run
+amounts to an ablation, which the user must know.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from vlm_envs.validation import field_name, fields_named, require
 
 
 def check_judges(judge: JudgeConfig) -> None:
-    """Refuses judges whose model is not there: a cold start should not be the price of finding out."""
+    """Raises if a judge's model is missing, so that this is not discovered only after a cold start."""
     check_verifier(judge.verifier, "--judge.verifier")
     reward = judge.reward
-    if reward is not None and not reward.models:  # Of one that asks models, the judge is built once they are loaded.
+    if reward is not None and not reward.models:  # a judge that needs models is built once they are loaded
         reward.make_judge(JudgeModels())
     if judge.endpoint is not None:
-        from agents.api.client import ChatClient  # and with it the endpoints' own package, which takes a second
+        from agents.api.client import ChatClient  # imported late, as the endpoints' package takes a second
 
         with fields_named({EndpointConfig: {"api_key_variable": "--judge.endpoint.api-key-variable"}}):
             ChatClient(judge.endpoint).close()
 
 
 def check_verifier(verifier: VerifierConfig, option: str) -> None:
-    """Refuses models that are not there; those of actors may be here, or where Ray finds a place for one."""
+    """Raises if models are missing; those of Ray actors may be here or on a machine where Ray places one."""
     lacking = {name: model for name, model in verifier.directories.items() if not Path(model).is_dir()}
     where = ""
-    if verifier.workers == "ray" and process_rank() == 0:  # who alone asks them
+    if verifier.workers == "ray" and process_rank() == 0:  # only the main process uses them
         host, lacking_there = lacking_where_ray_places(verifier.absolute().directories, num_gpus=verifier.num_gpus)
         lacking, where = {name: lacking[name] for name in lacking_there if name in lacking}, f" here or on {host}"
     for name, directory in lacking.items():
@@ -58,10 +58,10 @@ def check_verifier(verifier: VerifierConfig, option: str) -> None:
 
 
 def require_answer_judge(config: JudgeConfig, specs: Sequence[WorldSpec], *, option: str = "--judge.endpoint") -> None:
-    """Refuses, before anything runs, a paper's reward for answers that only a model can compare, without one.
+    """Raises if a paper's reward needs a model to compare answers and there is none.
 
     Raises:
-        ConfigError: If a world's data hold such answers and no endpoint is given.
+        ConfigError: If a world's data have such answers and there is no endpoint.
     """
     reward = config.reward
     if config.endpoint is not None or reward is None:
@@ -71,17 +71,17 @@ def require_answer_judge(config: JudgeConfig, specs: Sequence[WorldSpec], *, opt
         if "answer_judge" in needs and "semantic" in spec.answer_kinds():
             raise ConfigError(
                 f"The data of {spec.env_id} have answers that only a model can compare ('semantic'), and the reward "
-                f"{config.episode_reward!r} needs to know whether they are right. Give a judge model "
-                f"({option}.model NAME and {option}.base-url URL), or data whose answers can be compared by rule."
+                f"{config.episode_reward!r} needs to know whether they are right. Name a judge model "
+                f"({option}.model NAME and {option}.base-url URL), or use data whose answers can be compared by rule."
             )
 
 
 def without_judges(config: RunConfig) -> tuple[RunConfig, list[str]]:
-    """Returns a configuration without the turn judges where no world has rules to judge by, and what is left out.
+    """Returns a configuration without turn judges if no world has rules for judging, and messages about the omissions.
 
-    A world without rules beside one that has them is paid by its own reward alone; the scorer leaves it out. This is
-    reported only to users who chose a weight: the default ones are paid wherever there are rules. A language model
-    that judges turns is left out, too.
+    In a mix, worlds without rules only have their own reward; the scorer omits the judges' terms. This is
+    reported only if the user chose a weight, as the default weights apply wherever there are rules. A language model
+    that judges turns is omitted, too.
     """
     names = zip(config.worlds, world_names(config.worlds), strict=True)
     unjudged = [name for spec, name in names if not has_rules(spec.env_id)]
@@ -99,28 +99,28 @@ def without_judges(config: RunConfig) -> tuple[RunConfig, list[str]]:
             flags.insert(0, f"--judge.method {judge.method}")
             judge = replace(judge, method="exact", endpoint=None, in_evaluations=False)
         judge = replace(judge, grounding_weight=0.0, worldmodeling_weight=0.0, repetition_penalty=0.0)
-    told = f"Left out: {', '.join(flags)}, for there are no rules to judge {', '.join(unjudged)} by"
-    return replace(config, judge=judge), [f"{told}; their own rewards count."]
+    summary = f"Left out: {', '.join(flags)}, because there are no rules to judge {', '.join(unjudged)} by"
+    return replace(config, judge=judge), [f"{summary}; their own rewards count."]
 
 
 def require_judged_texts(
     judge: JudgeConfig, worlds: Sequence[WorldSpec], representations: Sequence[Representation]
 ) -> None:
-    """Refuses a language model as judge of turns in worlds that none judges as they are described.
+    """Raises if a language model is to judge turns of worlds whose representation it cannot judge.
 
     Args:
-        judge: Who judges.
-        worlds: What is played; those without rules are judged by nobody.
-        representations: How each describes its states.
+        judge: Settings of the judges.
+        worlds: The worlds; those without rules are not judged.
+        representations: Representation of each world's states.
 
     Raises:
-        ConfigError: If one is described in another way; the message has the option that changes it.
+        ConfigError: If a world has another representation; the message gives the option that changes it.
     """
     if judge.method == "exact" or not (
         judge.grounding_weight or judge.worldmodeling_weight or judge.repetition_penalty
     ):
         return
-    from judges.llm.claim_extraction import family_of  # Which takes a second, and only models need it
+    from judges.llm.claim_extraction import family_of  # imported late, as it takes a second
 
     for number, (spec, representation) in enumerate(zip(worlds, representations, strict=True)):
         if not has_rules(spec.env_id):
@@ -129,8 +129,8 @@ def require_judged_texts(
             family_of(spec.env_id, representation)
         except ConfigError as error:
             raise ConfigError(
-                f"--judge.method {judge.method}: {error} Use --judge.method exact, or have states described so that a "
-                f"model can judge them: --worlds.{number}.kwargs.representation natural_language."
+                f"--judge.method {judge.method}: {error} Use --judge.method exact, or a representation that a model "
+                f"can judge: --worlds.{number}.kwargs.representation natural_language."
             ) from error
 
 
@@ -138,7 +138,7 @@ _TERMS: dict[Model, tuple[str, tuple[str, ...]]] = {
     "likelihoods": ("reasoning", ("likelihood",)),
     "masks": ("grounding", ("detector", "segmenter")),
 }
-"""Terms of rewards by the model that judges them, each with the verifier's fields that name such models."""
+"""Reward terms by the model that judges them, each with the verifier's fields for such models."""
 
 
 def unjudged_terms(
@@ -148,15 +148,15 @@ def unjudged_terms(
     *,
     reward_set: str,
 ) -> list[str]:
-    """Returns a line for each term of a reward that nothing can judge in some of the worlds.
+    """Returns a message for each term of a reward that nothing can judge in some of the worlds.
 
     Args:
-        reward: With its settings; None for none.
-        verifier: The models there are.
-        worlds: The name of each, with an id of its samples; None for one that asks no questions.
-        reward_set: The option by which the reward's settings are set.
+        reward: The reward with its settings; None for none.
+        verifier: The available models.
+        worlds: Name of each world with an id of its samples; None for a world without questions.
+        reward_set: The option for the reward's settings.
     """
-    told = []
+    messages = []
     for model, (term, fields) in _TERMS.items():
         is_named = any(getattr(verifier, name) is not None for name in fields)
         if reward is None or is_named or model not in reward.models:
@@ -164,12 +164,12 @@ def unjudged_terms(
         unjudged = [name for name, sample in worlds if model != "masks" or not is_generated_sample(sample or "")]
         if unjudged:
             models = " and ".join(f"{_option(verifier, name)} DIR" for name in fields)
-            told.append(
-                f"Nothing judges {term} in {', '.join(unjudged)}: only models can, and none is named. The reward "
-                f"{reward.name} pays there for the other terms alone, as in the ablation {reward_set} {term}_weight=0. "
+            messages.append(
+                f"Nothing judges {term} in {', '.join(unjudged)}, because it needs models and none is named. There the "
+                f"reward {reward.name} consists of its other terms, as in the ablation {reward_set} {term}_weight=0. "
                 f"Name models with {models}."
             )
-    return told
+    return messages
 
 
 def _option(verifier: VerifierConfig, name: str) -> str:
@@ -179,12 +179,12 @@ def _option(verifier: VerifierConfig, name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class AskedEndpoint:
-    """A model behind an endpoint that somebody will ask.
+    """A model behind an endpoint that a command will use.
 
     Attributes:
-        option: What it was named by.
-        skip: The option by which it is not asked at start-up.
-        endpoint: Which, and where.
+        option: The option that named it.
+        skip: The option that turns its probe off.
+        endpoint: The model and its address.
     """
 
     option: str
@@ -197,14 +197,14 @@ class AskedEndpoint:
 
 
 def require_made(name: str, option: str) -> EndpointConfig | None:
-    """Refuses an agent that cannot be made; one behind an endpoint is made, which connects to nothing yet.
+    """Creates an agent behind an endpoint, which does not connect yet, and validates other agents.
 
     Returns:
-        Where it is asked, of one behind an endpoint; None of any other.
+        The endpoint; None for other agents.
 
     Raises:
-        ConfigError: If there is no such agent, or it lacks its model, its address or its key; it names the option.
-        FileNotFoundError: If its checkpoint is not there.
+        ConfigError: If there is no such agent, or it lacks its model, address, or key; the message names the option.
+        FileNotFoundError: If its checkpoint does not exist.
         EngineUnavailableError: If a package that it needs is not installed.
     """
     try:
@@ -212,7 +212,7 @@ def require_made(name: str, option: str) -> EndpointConfig | None:
         entry = entry_of(name)
         require(
             not entry.part or bool(name.partition(":")[2]),
-            f"the agent is made from something: {name.partition(':')[0]}:{entry.part}; got {name!r}.",
+            f"the agent needs an argument: {name.partition(':')[0]}:{entry.part}; got {name!r}.",
         )
         if name.partition(":")[0] not in PROVIDERS:
             return None
@@ -225,12 +225,12 @@ def require_made(name: str, option: str) -> EndpointConfig | None:
 
 
 def endpoints_of(run: StageRun | PairsConfig) -> list[AskedEndpoint]:
-    """Returns the models behind endpoints that a command will ask; none where they are not to be probed.
+    """Returns the endpoints that a command will use; empty if they are not to be probed.
 
-    Options are called as `fields_named` says.
+    Option names follow `fields_named`.
 
     Raises:
-        ConfigError: If one cannot be asked, as it is named.
+        ConfigError: If an endpoint is invalid.
     """
     if isinstance(run, SFTConfig) or not run.probe_endpoints:
         return []
@@ -244,7 +244,7 @@ def endpoints_of(run: StageRun | PairsConfig) -> list[AskedEndpoint]:
             agents += [(run, "expert"), (run.pointing, "proposer"), (run.pointing, "pointer"), (run, "judge")]
         if isinstance(run, CurateConfig) or run.num_iterations > 0 or run.judge.in_evaluations:
             named.append((field_name(judge, "endpoint"), judge.endpoint))
-        if verifier.workers == "local":  # other machines may reach what this one does not
+        if verifier.workers == "local":  # remote machines may reach endpoints that this one cannot
             agents.append((verifier, "pointer"))
     for config, field in agents:
         name, option = getattr(config, field), field_name(config, field)
@@ -253,25 +253,27 @@ def endpoints_of(run: StageRun | PairsConfig) -> list[AskedEndpoint]:
     option = field_name(run, "probe_endpoints")
     head, _, _ = option.rpartition("probe-endpoints")
     skip = f"{head}no-probe-endpoints" if head else f"{option}=False"
-    return [AskedEndpoint(option=option, skip=skip, endpoint=each) for option, each in named if each is not None]
+    return [
+        AskedEndpoint(option=option, skip=skip, endpoint=endpoint) for option, endpoint in named if endpoint is not None
+    ]
 
 
 def require_answers(asked: Sequence[AskedEndpoint]) -> None:
-    """Asks each model one short question, side by side; of several processes, the main one does.
+    """Asks each model one short question, concurrently and only in the main process.
 
     Raises:
-        ConfigError: If any of them does not answer; it names all that do not, with what may help.
+        ConfigError: If a model does not answer; the message lists all such models with suggestions.
     """
     if not asked or process_rank() != 0:
         return
-    from agents.api.probe import faults_of  # and with it the endpoints' own packages, which take a second
+    from agents.api.probe import faults_of  # imported late, as the endpoints' packages take a second
 
-    faults = faults_of([each.endpoint for each in asked])
-    dead = [(each, fault) for each, fault in zip(asked, faults, strict=True) if fault]
+    faults = faults_of([model.endpoint for model in asked])
+    dead = [(model, fault) for model, fault in zip(asked, faults, strict=True) if fault]
     if dead:
-        lines = "\n".join(f"  {each}: {fault}" for each, fault in dead)
-        skips = " ".join(dict.fromkeys(each.skip for each, _ in dead))
+        lines = "\n".join(f"  {model}: {fault}" for model, fault in dead)
+        skips = " ".join(dict.fromkeys(model.skip for model, _ in dead))
         raise ConfigError(
-            f"Models that are to be asked behind an endpoint and do not answer:\n{lines}\nNothing was begun. Start or "
-            f"repair them; what is only started later is not asked now with {skips}"
+            f"These models behind endpoints do not answer:\n{lines}\nNothing was started. Start or "
+            f"repair them; to skip the check for models that are started later, add {skips}"
         )

@@ -1,4 +1,4 @@
-"""From a configuration to a finished run: model, cold start if there is none, training, report."""
+"""Runs a configuration from start to finish: model, cold start if needed, training, and report."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from vlm_envs.records.run_data import RunWriter, holds_run
 
 
 def train(config: RunConfig, *, resume: bool = False) -> Path:
-    """Runs a configuration to its end, from its latest checkpoint if it is resumed, and writes the report.
+    """Runs a configuration to its end, from its latest checkpoint if `resume` is True, and writes the report.
 
     Returns:
         The run's directory.
@@ -57,19 +57,19 @@ def train(config: RunConfig, *, resume: bool = False) -> Path:
         RunExistsError: If the run exists and `resume` is False.
         BusyFolderError: If another process is training it.
         FileNotFoundError: If `resume` is True and there is no checkpoint, or `config.model` is not one.
-        ConfigError: If something it needs is not there, or, on resumption, its settings are others. Nothing is left
-            behind then.
+        ConfigError: If a requirement is missing or, when resuming, settings differ from the run's. No files are left
+            behind.
     """
     return trained(checked(config, resume=resume), resume=resume).directory
 
 
 def trained(config: RunConfig, *, resume: bool = False, processes: LaunchedProcesses | None = None) -> Ended:
-    """Runs a configuration that `training.preflight.checked` returned; says whether the run came to its end.
+    """Runs a configuration returned by `training.preflight.checked` and reports whether it finished.
 
     Args:
         config: The run.
-        resume: Whether it goes on.
-        processes: Those that train it, where they were opened before, for more than this run.
+        resume: Whether to resume it.
+        processes: Its processes, if they were already started for several runs.
     """
     prepare(config)
     directory = Path(config.output) / config.name
@@ -85,9 +85,9 @@ def trained(config: RunConfig, *, resume: bool = False, processes: LaunchedProce
         if engine.rank == 0:
             opened.enter_context(alone_in(directory))
             if not resume:
-                require_unused(directory)  # again: another process may have been faster
-        goes_on = resume and not is_in_cold_start(directory)
-        trainer = _resumed(config, directory, engine) if goes_on else _started(config, directory, engine)
+                require_unused(directory)  # again, as another process may have been faster
+        resumes = resume and not is_in_cold_start(directory)
+        trainer = _resumed(config, directory, engine) if resumes else _started(config, directory, engine)
         trainer.run()
         engine.on_main(lambda: shutil.rmtree(directory / COLD_START_STATE, ignore_errors=True))
         report = engine.on_main(lambda: build_report(directory))
@@ -98,7 +98,7 @@ def trained(config: RunConfig, *, resume: bool = False, processes: LaunchedProce
 
 
 def _started(config: RunConfig, directory: Path, engine: Engine) -> Trainer:
-    """Returns the trainer of a new run; nothing is written before everything is there."""
+    """Returns the trainer of a new run; writes nothing before all of its parts exist."""
     loaded = load_for_training(config.model, config) if config.model else None
     writer = _first_writer(directory) if engine.rank == 0 else None
     if loaded is None:
@@ -124,7 +124,7 @@ def _started(config: RunConfig, directory: Path, engine: Engine) -> Trainer:
 
 
 def _first_writer(directory: Path) -> RunWriter:
-    """Returns what writes a run without a checkpoint: what it wrote behind one of its cold start is dropped."""
+    """Returns the writer of a run without a checkpoint; lines after the cold start's checkpoint are dropped."""
     if not holds_run(directory):
         return RunWriter(directory)
     state = load_cold_start_state(directory)
@@ -133,14 +133,14 @@ def _first_writer(directory: Path) -> RunWriter:
 
 
 def _keeps_its_start(config: RunConfig) -> bool:
-    """Returns whether a run goes on needing another model: what it is held to, or what adapters adapt."""
+    """Returns whether a run keeps needing another model: its reference, or the base of its adapters."""
     return config.has_reference or config.lora.rank is not None
 
 
 def _cold_started(
     config: RunConfig, directory: Path, writer: RunWriter | None, engine: Engine
 ) -> tuple[Any, ChatEncoder]:
-    """Returns a model that was taught; by the main process, and the others read what it saved."""
+    """Returns a cold-started model, which the main process trains and the others load."""
     if engine.num_processes == 1:
         return make_cold_start(config, directory, writer)
 
@@ -152,16 +152,16 @@ def _cold_started(
 
 
 def _resumed(config: RunConfig, directory: Path, engine: Engine) -> Trainer:
-    """Returns the trainer of a run that goes on where its latest checkpoint is."""
+    """Returns the trainer of a run at its latest checkpoint."""
     num_done = iterations_done(directory / LATEST)
     check_length(config.num_iterations, num_done)
     if num_done == config.num_iterations:
-        print(f"All {num_done} iterations are done; it is only evaluated again. To extend it: --num-iterations N")
+        print(f"All {num_done} iterations are done; the run is only evaluated again. To extend it: --num-iterations N")
     elif engine.rank == 0:
         print(f"Resuming after iteration {num_done} of {config.num_iterations}.")
     keeps_start = _keeps_its_start(config)
     start = engine.on_main(lambda: require_reference(directory)) if keeps_start else None
-    has_base = config.lora.rank is not None and start is not None  # what is in `latest` is merged
+    has_base = config.lora.rank is not None and start is not None  # `latest` has the adapters merged
     model, encoder = load_for_training(start if has_base and start else directory / LATEST / "model", config)
     writer = RunWriter(directory, resume_from_iteration=num_done) if engine.rank == 0 else None
     trainer = Trainer(
@@ -181,6 +181,6 @@ def _resumed(config: RunConfig, directory: Path, engine: Engine) -> Trainer:
 
 
 def _reference_model(directory: Path, config: RunConfig) -> Any:
-    """Returns the model that the policy is held to; what is drawn behind it is as if nothing had been loaded."""
+    """Loads the reference model without advancing the random generators."""
     with torch.random.fork_rng(devices=[]):
         return load_for_training(directory, config)[0]

@@ -1,4 +1,4 @@
-"""The options of a recipe, parsed into a run's configuration without importing torch."""
+"""Parses a recipe's options into a run's configuration without importing torch."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ from vlm_envs.user_code import fault_in_module, import_named
 from vlm_envs.validation import did_you_mean, require
 
 _HELP = (
-    "Any argument of a world: --worlds.0.kwargs.max-turns 5 (a Python literal, or a string where it is none; a flag "
-    "alone is True, --worlds.0.kwargs.no-NAME is False); --worlds.1.env-id ID adds a world."
+    "Any argument of a world: --worlds.0.kwargs.max-turns 5 (a Python literal, or else a string; a flag alone is True, "
+    "--worlds.0.kwargs.no-NAME is False); --worlds.1.env-id ID adds a world."
 )
 
 _ALGORITHM_HELP = (
-    f"How the policy learns from what it played: {', '.join(SHIPPED)}; or your own as in an import statement. Settings "
-    "that it shares with the recipe's own stay. Those of any are listed by --algorithm NAME --help."
+    f"The training algorithm: {', '.join(SHIPPED)}; or your own as in an import statement. Settings shared "
+    "with the recipe's algorithm are kept. --algorithm NAME --help lists those of any algorithm."
 )
 
 ConfigT = TypeVar("ConfigT")
 
 _VALUES = {
-    "--algorithm": f" There are {', '.join(SHIPPED)}; one of your own is MODULE:CLASS.",
+    "--algorithm": f" Choose one of {', '.join(SHIPPED)}, or your own as MODULE:CLASS.",
     "--recipe": " It is FILE.py, FILE.py:FUNCTION or MODULE:FUNCTION.",
 }
-"""What options take that are read before the others, for messages."""
+"""Valid values of options that are parsed before the others, for messages."""
 MAIN_OPTIONS = (
     *("--algorithm", "--resume", "--name", "--output", "--model", "--num-iterations", "--num-groups", "--group-size"),
     *("--num-eval-episodes", "--eval-every", "--checkpoint-every", "--seed", "--device", "--num-threads"),
@@ -82,11 +82,11 @@ CURATION_OPTIONS = (
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
-    """What a command line says of a run.
+    """The parsed options of a run.
 
     Attributes:
-        algorithm: How the policy learns from what it played, by name.
-        resume: Goes on with the run of this name, or extends it with a larger --num-iterations. The run's own options
+        algorithm: The training algorithm, by name.
+        resume: Resume the run with this name, or extend it with a larger --num-iterations. The run's own options
             need not be repeated.
         run: The run.
     """
@@ -98,13 +98,13 @@ class _Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A function that returns a configuration, and what the user called it.
+    """A function that returns a configuration, with its name on the command line.
 
     Attributes:
-        name: What that is.
+        name: The name as given by the user.
         make: The function.
-        option: The option whose value the name is on a command line; empty where the name stands alone.
-        help_all: Command that lists every option, where that is not the name with `--help-all`.
+        option: The option whose value is the name; empty if the name stands alone.
+        help_all: Command that lists all options, if it is not the name with `--help-all`.
     """
 
     name: str
@@ -114,33 +114,33 @@ class Recipe:
 
     @property
     def words(self) -> str:
-        """How a command line names it."""
+        """The recipe as written on the command line."""
         return " ".join(self.as_words)
 
     @property
     def as_words(self) -> list[str]:
-        """The words by which a command line names it."""
+        """The recipe's command-line arguments."""
         return [self.option, self.name] if self.option else [self.name]
 
     def config(self) -> RunConfig:
-        """Returns the configuration of one run.
+        """Returns the configuration of a single run.
 
         Raises:
-            ConfigError: If the function gives something else, or fails; the message names file and line.
+            ConfigError: If the function fails or returns something else; the message gives file and line.
         """
         made = self.made()
         if isinstance(made, StagesConfig):
             raise ConfigError(
-                f"{self.name} is a run of stages ({', '.join(stage.name for stage in made.stages)}), and this takes a "
-                "recipe of one run. Name one; python -m training --help lists them."
+                f"{self.name} is a staged run ({', '.join(stage.name for stage in made.stages)}), but this command "
+                "needs a recipe for a single run. python -m training --help lists them."
             )
         return made
 
     def made(self) -> RunConfig | StagesConfig:
-        """Returns the configuration, of one run or of stages.
+        """Returns the configuration of a single or a staged run.
 
         Raises:
-            ConfigError: If the function gives something else, or fails; the message names file and line.
+            ConfigError: If the function fails or returns something else; the message gives file and line.
         """
         try:
             made = self.make()
@@ -150,7 +150,7 @@ class Recipe:
             problem = fault_in_module(error) or f"{type(error).__name__}: {error}"
             raise ConfigError(f"--recipe {self.name}: {problem}") from error
         if not isinstance(made, RunConfig | StagesConfig):
-            raise ConfigError(f"--recipe {self.name}: gives {type(made).__name__}, not a RunConfig or StagesConfig.")
+            raise ConfigError(f"--recipe {self.name}: returns {type(made).__name__}, not a RunConfig or StagesConfig.")
         return made
 
     @property
@@ -169,16 +169,16 @@ class Recipe:
 
 
 def find_recipe(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
-    """Returns the recipe that a command line names, None where the first word names none, and the other words.
+    """Returns the recipe named on a command line, or None if there is none, and the remaining words.
 
     Args:
         words: A shipped recipe's name or an env id first, such as `vagen_full:navigation` for a preset's world,
-            `arm_thinker:DIR` for a preset's data or `argos:outcome_only` for an ablation; or `--recipe FILE.py`,
-            `--recipe FILE.py:FUNCTION` or `--recipe MODULE:FUNCTION` anywhere.
+            `arm_thinker:DIR` for a preset's data, or `argos:outcome_only` for an ablation; or `--recipe FILE.py`,
+            `--recipe FILE.py:FUNCTION`, or `--recipe MODULE:FUNCTION` anywhere.
 
     Raises:
-        ConfigError: If the file or module has no such recipe, or a recipe no such world; or if it names a start that
-            only `python -m training cold_start` makes, or a Gymnasium environment that has to be adapted.
+        ConfigError: If there is no such recipe or world, or the name is a start that only `python -m training
+            cold_start` creates, or a Gymnasium environment that must be adapted.
     """
     named, rest = take_option(words, "--recipe")
     if named is not None:
@@ -200,39 +200,39 @@ def find_recipe(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
 
 
 def named_recipe(words: Sequence[str], command: str, *others: str) -> tuple[Recipe, list[str]]:
-    """Returns the recipe that the command line of another command names, and the other words.
+    """Returns the recipe named on another command's command line, and the remaining words.
 
-    `others` are more names that the command takes, for messages.
+    `others` are further names that the command accepts, for messages.
 
     Raises:
-        ConfigError: If it names none, or as `find_recipe` does.
+        ConfigError: If there is none, or as for `find_recipe`.
     """
     recipe, rest = find_recipe(words)
     if recipe is None:
         known = (*RECIPES, *others)
         meant = did_you_mean(words[0], known) if words else ""
         raise ConfigError(
-            f"{command} takes a recipe ({', '.join(known)}), a world's id or --recipe FILE.py, and its options; got "
+            f"{command} takes a recipe ({', '.join(known)}), a world's id, or --recipe FILE.py, and its options; got "
             f"{[*words[:1]]}.{meant}"
         )
     return recipe, rest
 
 
 def recipe_word(words: Sequence[str]) -> str | None:
-    """Returns what a command line calls its recipe; None where it is empty."""
+    """Returns the name of the recipe on a command line; None if it is empty."""
     named, rest = take_option(words, "--recipe")
     return named if named is not None else next(iter(rest), None)
 
 
 def load_recipe(named: str) -> Recipe:
-    """Returns a recipe of the user's own.
+    """Returns a user's own recipe.
 
     Args:
-        named: `my_recipe.py`, whose only function that says it returns a `RunConfig` or a `StagesConfig` is taken;
+        named: `my_recipe.py`, which must have one function annotated to return a `RunConfig` or a `StagesConfig`;
             `my_recipe.py:name`; or `my_module:name`.
 
     Raises:
-        ConfigError: If there is no such file, module or function, or the choice is not clear.
+        ConfigError: If there is no such file, module, or function, or the choice is ambiguous.
     """
     where, _, function = named.partition(":")
     module = _module_of(where, named)
@@ -240,16 +240,18 @@ def load_recipe(named: str) -> Recipe:
     if function and not callable(getattr(module, function, None)):
         raise ConfigError(f"--recipe {named}: {where} has no function {function!r}.{did_you_mean(function, known)}")
     if not function and len(known) != 1:
-        what = f"{len(known)} of them ({', '.join(known)}); say which: --recipe {where}:{known[0]}" if known else "none"
+        what = (
+            f"{len(known)} of them ({', '.join(known)}); choose one: --recipe {where}:{known[0]}" if known else "none"
+        )
         raise ConfigError(
-            f"--recipe {named} needs one function that says `-> RunConfig` (from training.config.run_config) or "
+            f"--recipe {named} needs one function annotated `-> RunConfig` (from training.config.run_config) or "
             f"`-> StagesConfig` (from training.stages.stages_config); {where} has {what}."
         )
     return Recipe(name=named, make=getattr(module, function or known[0]), option="--recipe")
 
 
 def _recipes_in(module: Any) -> list[str]:
-    """Returns the functions of a module that say they return a configuration, those it imported left out."""
+    """Returns a module's own functions that are annotated to return a configuration."""
     return [
         name
         for name, made in vars(module).items()
@@ -260,7 +262,7 @@ def _recipes_in(module: Any) -> list[str]:
 
 
 def _module_of(where: str, named: str) -> Any:
-    """Imports what holds a recipe; a file with its folder on the path, so that a world beside it is found too."""
+    """Imports a recipe's module; the folder of a file is added to the path, so that worlds in it are found, too."""
     instead = "Give a Python file, or MODULE:FUNCTION as in an import statement."
     if not where.endswith(".py"):
         return import_named(where, option=f"--recipe {named}", instead=instead)
@@ -271,26 +273,26 @@ def _module_of(where: str, named: str) -> Any:
         sys.path.insert(0, folder)
     module = import_named(path.stem, option=f"--recipe {path}", instead=instead)
     is_this = Path(getattr(module, "__file__", None) or "").resolve() == path.resolve()
-    require(is_this, f"--recipe {path}: another module is called {path.stem!r}. Rename the file.")
+    require(is_this, f"--recipe {path}: another module is named {path.stem!r}. Rename the file.")
     return module
 
 
 def configured(
     recipe: Recipe, words: Sequence[str], default: RunConfig | None = None, *, makes_cold_start: bool = False
 ) -> RunConfig:
-    """Returns a recipe's configuration, or that of a run that goes on (`default`), with the command line's changes.
+    """Returns the configuration of a recipe, or of a resumed run (`default`), with the command line's changes.
 
-    With `makes_cold_start` one is made even where the recipe starts from a checkpoint.
+    With `makes_cold_start`, a cold start is configured even if the recipe starts from a checkpoint.
 
     Raises:
-        ConfigError: If an option is not known or would do nothing, or one of a world cannot be read. Other mistakes end
+        ConfigError: If an option is unknown or has no effect, or a world's option is invalid. Other mistakes end
             the process with a message and status 2.
     """
     start = recipe.config() if default is None else default
     named, words = take_option(_with_hyphens(words), "--algorithm")
     if named is not None:
         start = unchecked(start, algorithm=switched(start.algorithm, named))
-    start, told = _fitted(start, words) if default is None else (start, [])
+    start, messages = _fitted(start, words) if default is None else (start, [])
     start = unchecked(start, algorithm=_with_room(start.algorithm, "--algorithm", words))
     if start.judge.endpoint is None and asks_for_endpoint(words, "--judge.endpoint."):
         start = unchecked(start, judge=unchecked(start.judge, endpoint=endpoint_to_fill()))
@@ -305,50 +307,52 @@ def configured(
     options = _Options(algorithm=name_of(start.algorithm), run=unchecked(start, worlds=worlds))
     config = parsed(_Options, rest, program, default=options).run
     if default is None and not makes_cold_start and config.model is not None:
-        # Only the command line knows: a recipe with a checkpoint has the settings of the cold start that made it
+        # Checked here, as a recipe with a checkpoint keeps the settings of the cold start that produced it
         given = dict.fromkeys(word.partition("=")[0] for word in words if word.startswith("--cold-start."))
-        told += warning_of([f"{option} (the run starts from --model {config.model})" for option in given])
-    print_on_main(told)
+        messages += warning_of([f"{option} (the run starts from --model {config.model})" for option in given])
+    print_on_main(messages)
     return config
 
 
 def switched(algorithm: Algorithm, name: str) -> Algorithm:
-    """Returns another algorithm, with the settings that both have, of one name and type, as they were.
+    """Returns another algorithm with the shared settings (same name and type) of the current one.
 
     Raises:
-        ConfigError: If there is none of this name, or not with these settings.
+        ConfigError: If there is no such algorithm, or it rejects these settings.
     """
     kind = algorithm_class(name)
     if type(algorithm) is kind:
         return algorithm
     had, hints = get_type_hints(type(algorithm)), get_type_hints(kind)
-    names = {each.name for each in fields(algorithm)}
-    shared = [each.name for each in fields(kind) if each.name in names and had[each.name] == hints[each.name]]
+    names = {setting.name for setting in fields(algorithm)}
+    shared = [
+        setting.name for setting in fields(kind) if setting.name in names and had[setting.name] == hints[setting.name]
+    ]
     return kind(**{name: getattr(algorithm, name) for name in shared})
 
 
 def _with_room(value: ConfigT, option: str, words: Sequence[str]) -> ConfigT:
-    """Returns a dataclass with those dictionaries empty that are given anew: the parser takes pairs for no others."""
+    """Returns a dataclass without the dictionaries that options replace, as the parser adds pairs to existing ones."""
     changes: dict[str, Any] = {}
-    for name, each in ((each.name, getattr(value, each.name)) for each in fields(cast(Any, value))):
+    for name, part in ((setting.name, getattr(value, setting.name)) for setting in fields(cast(Any, value))):
         own = f"{option}.{name.replace('_', '-')}"
-        if is_dataclass(each):
-            changes[name] = _with_room(each, own, words)
-        elif isinstance(each, dict) and own in words:
+        if is_dataclass(part):
+            changes[name] = _with_room(part, own, words)
+        elif isinstance(part, dict) and own in words:
             changes[name] = {}
     return unchecked(value, **changes)
 
 
 def _fitted(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list[str]]:
-    """Returns a recipe shortened to a given length, and a line for each lowered setting.
+    """Returns a recipe fitted to a shorter length, and a message for each lowered setting.
 
-    Options that are given stay, and are validated later. Kinds of cold-start steps keep the recipe's proportions.
+    Explicitly given options stay, and are validated later. Kinds of cold-start steps keep the recipe's proportions.
     """
-    told: list[str] = []
+    messages: list[str] = []
     given = {word.partition("=")[0] for word in words}
 
     def lowered(option: str, before: int, after: int) -> int:
-        told.append(f"{option} lowered from {before} to {after} for this short run, even if it is extended.")
+        messages.append(f"{option} lowered from {before} to {after} for this short run, even if it is extended.")
         return after
 
     num_iterations = _whole(words, "--num-iterations")
@@ -369,28 +373,28 @@ def _fitted(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list[st
             after = min(before * num_steps // max(config.cold_start.num_steps, num_steps), room)
             if after < before:
                 cold_start = unchecked(cold_start, **{name: lowered(kinds[name], before, after)})
-    return unchecked(config, cold_start=cold_start), told
+    return unchecked(config, cold_start=cold_start), messages
 
 
 def _whole(words: Sequence[str], option: str) -> int | None:
-    """Returns the whole number that an option is given; None without one."""
+    """Returns an option's value as an integer; None if it is not given or not a whole number."""
     value = option_value(words, option) or ""
     return int(value) if value.isdecimal() else None
 
 
 def _with_hyphens(words: Sequence[str]) -> list[str]:
-    """Returns a command line with its options as they are documented; the parser takes underscores, too."""
+    """Returns a command line with hyphens in its option names; the parser accepts underscores, too."""
     split = [word.partition("=") for word in words]
     return [(name.replace("_", "-") if name.startswith("--") else name) + rest + value for name, rest, value in split]
 
 
 def option_value(words: Sequence[str], option: str) -> str | None:
-    """Returns the value that is given to an option, the last one if it is given more than once; None if it is not."""
+    """Returns the last value given for an option; None if it is not given."""
     return take_option(words, option)[0]
 
 
 def take_option(words: Sequence[str], option: str) -> tuple[str | None, list[str]]:
-    """Returns an option's last value, None if it is not given, and the words without it wherever it stands."""
+    """Returns the last value given for an option, or None, and the words without the option."""
     rest: list[str] = []
     value, left = None, iter(words)
     for word in left:
@@ -406,38 +410,38 @@ def take_option(words: Sequence[str], option: str) -> tuple[str | None, list[str
 
 
 def asks_for_endpoint(words: Sequence[str], prefix: str) -> bool:
-    """Returns whether options of an endpoint, which begin with `prefix`, are given or asked for."""
+    """Returns whether endpoint options that begin with `prefix` are given, or help is requested."""
     return asks_for_help(words) or any(word.startswith(prefix) for word in words)
 
 
 def endpoint_to_fill() -> EndpointConfig:
-    """Returns an endpoint for the parser of a command line to fill in; what has no default has to be given."""
+    """Returns an endpoint for the command-line parser to fill in; fields without defaults are required."""
     empty = object.__new__(EndpointConfig)
-    for each in fields(EndpointConfig):
-        object.__setattr__(empty, each.name, tyro.MISSING if each.default is MISSING else each.default)
+    for setting in fields(EndpointConfig):
+        object.__setattr__(empty, setting.name, tyro.MISSING if setting.default is MISSING else setting.default)
     return empty
 
 
 def resumable_options(
     command: str, kind: type[ConfigT], words: Sequence[str], *, trained_with: str, replaced: Sequence[str] = ()
 ) -> tuple[ConfigT, bool]:
-    """Returns the run of a command that a command line describes, and whether it is resumed.
+    """Returns the run described by a command's options, and whether it is resumed.
 
-    A resumed run keeps its own settings unless they are given.
+    A resumed run keeps its own settings unless options change them.
 
     Args:
-        command: Such as `sft`.
+        command: The command, such as `sft`.
         kind: Type of its configurations, with `name` and `output`.
         words: The options.
-        trained_with: What its runs record as `trained_with`.
+        trained_with: The value of `trained_with` in its runs' records.
         replaced: Tuples whose options replace the run's own values instead of adding to them.
 
     Raises:
-        FileNotFoundError: If a run is to be resumed that is not there.
-        ConfigError: If an option is not known, lacks its value, or is not valid.
+        FileNotFoundError: If the run to resume does not exist.
+        ConfigError: If an option is unknown, lacks its value, or is invalid.
     """
     resume = "--resume" in words
-    description = f"{description_of(kind)}\n\n--resume goes on with the run of this --name, or extends it."
+    description = f"{description_of(kind)}\n\n--resume resumes the run with this --name, or extends it."
     program = Program(prog=f"python -m training {command}", description=description)
     default = None
     if resume and not asks_for_help(words):

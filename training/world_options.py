@@ -1,4 +1,4 @@
-"""The worlds of a run as options: `--worlds.0.kwargs.max-turns 5`."""
+"""Command-line options for the worlds of a run, such as `--worlds.0.kwargs.max-turns 5`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from vlm_envs.errors import ConfigError
 from vlm_envs.validation import did_you_mean, fields_named, require
 
 ENV_ID = re.compile(r"adapt:.+|(?:[\w.]+:)?[\w.-]+/[\w.-]+-v\d+|(?!\S+\.py:)[\w.]+:(?:[\w.-]+/)?[\w.-]+", re.DOTALL)
-"""An id as the trainer takes it: an adapted world, with namespace and version, or as it is registered by the module in
-front."""
+"""A world id that the trainer accepts: an adapted world, a registered id, or an id prefixed with the
+module that registers it."""
 _WORLD_OPTION = re.compile(
     r"--worlds\.(?P<number>\d+)\.(?:(?P<part>kwargs|pool|cold[_-]start[_-]pool)\.)?(?P<name>[\w-]+)(?:=(?P<value>.*))?",
     re.DOTALL,
@@ -33,42 +33,42 @@ _OF_CRITIC = {
 
 @dataclass(frozen=True, kw_only=True)
 class Training(Program):
-    """The trainer, whose users often say which worlds they mean in words of their own."""
+    """The training program, with messages for common mistakes in choosing worlds."""
 
     hints: Mapping[str, str] | None = field(default_factory=lambda: _OF_CRITIC)
 
     def refusal(self, option: str, value: str) -> str:
-        """Returns how worlds are chosen, where an option tries to."""
-        return f"{option} is no option. {_choose_world(value)}" if option.startswith("--worlds") else ""
+        """Returns how to choose worlds if an option attempts to."""
+        return f"{option} is not an option. {_choose_world(value)}" if option.startswith("--worlds") else ""
 
     def hint(self, option: str) -> str:
-        """Returns how an argument of a world is given."""
+        """Returns how to set an argument of a world."""
         if option.startswith("--algorithm."):
-            return " The algorithm has no such setting. Another one is chosen by --algorithm NAME."
+            return " The algorithm has no such setting. Choose another algorithm with --algorithm NAME."
         return f" An argument of a world is --worlds.0.kwargs.{option.removeprefix('--')}."
 
     def stray(self, word: str) -> str:
-        """Returns how worlds are chosen, where a word is the id of one."""
+        """Returns how to choose worlds if a word is a world's id."""
         return f"{word} belongs to no option. {_choose_world(word)}" if ENV_ID.fullmatch(word) else super().stray(word)
 
 
 def _choose_world(given: str) -> str:
-    """Returns how worlds are chosen, with the id that was given, if one was."""
+    """Returns how to choose worlds, with the given id if there is one."""
     env_id = given if ENV_ID.fullmatch(given) else "ID"
     return (
-        f"Worlds are chosen by their place in the mix, --worlds.0.env-id {env_id} (--worlds.1.env-id adds another); "
-        f"one world alone is trained by python -m training {env_id}. All ids: python -m vlm_envs list"
+        f"Choose worlds by their index in the mix, --worlds.0.env-id {env_id} (--worlds.1.env-id adds another); "
+        f"to train on one world alone: python -m training {env_id}. All ids: python -m vlm_envs list"
     )
 
 
 def read_world_options(words: Sequence[str], worlds: Sequence[WorldSpec]) -> tuple[tuple[WorldSpec, ...], list[str]]:
-    """Applies the options that begin with `--worlds.`; a world's arguments are too many to be known beforehand.
+    """Applies the options that begin with `--worlds.`, as a parser cannot know all arguments of worlds in advance.
 
     Returns:
-        The mix with its changes, and the other words.
+        The changed worlds, and the remaining words.
 
     Raises:
-        ConfigError: If an option cannot be read or a world cannot be had.
+        ConfigError: If an option is invalid or a world is unavailable.
     """
     changes: dict[int, dict[str, Any]] = {}
     rest: list[str] = []
@@ -88,14 +88,14 @@ def read_world_options(words: Sequence[str], worlds: Sequence[WorldSpec]) -> tup
         elif part:
             change[part] = {**(change.get(part) or {}), **dict([_field(PoolConfig, option, name, values)])}
         elif name in _POOLS and values != ["None"]:
-            raise ConfigError(f"{option} has settings of its own: {option}.file FILE; or None for no pool.")
+            raise ConfigError(f"{option} has its own settings: {option}.file FILE; or None for no pool.")
         else:
             change |= dict([_field(WorldSpec, option, name, values)])
     return _changed(tuple(worlds), changes), rest
 
 
 def _values(left: list[str]) -> list[str]:
-    """Takes the words up to the next option off the front."""
+    """Removes the words up to the next option from the front and returns them."""
     values = []
     while left and not left[0].startswith("--") and left[0] != "-h":
         values.append(left.pop(0))
@@ -103,7 +103,7 @@ def _values(left: list[str]) -> list[str]:
 
 
 def _argument(name: str, values: list[str]) -> tuple[str, Any]:
-    """Returns a world's argument: a flag, one value, or several as a tuple."""
+    """Returns a world's argument: True or False for a flag, one value, or several as a tuple."""
     if not values:
         return (name.removeprefix("no_"), False) if name.startswith("no_") else (name, True)
     read = tuple(parse_settings([f"{name}={value}"])[name] for value in values)
@@ -111,14 +111,14 @@ def _argument(name: str, values: list[str]) -> tuple[str, Any]:
 
 
 def _field(kind: type, option: str, name: str, values: list[str]) -> tuple[str, Any]:
-    """Returns a field of a world or of its pool and its value, read as its annotation says."""
+    """Returns the name and value of a field of a world or of its pool, parsed by its type annotation."""
     hints = {field: hint for field, hint in get_type_hints(kind).items() if field != "kwargs"}
     is_off = name.startswith("no_") and hints.get(name.removeprefix("no_")) is bool
     name = name.removeprefix("no_") if is_off else name
     if name not in hints:
         argument = f" For an argument of the world itself: --worlds.0.kwargs.{name.replace('_', '-')}"
         raise ConfigError(
-            f"{option}: there are {', '.join(hints)}.{did_you_mean(name, hints)}{argument * (kind is WorldSpec)}"
+            f"{option}: choose one of {', '.join(hints)}.{did_you_mean(name, hints)}{argument * (kind is WorldSpec)}"
         )
     hint = hints[name]
     if hint is bool:
@@ -140,7 +140,7 @@ def _field(kind: type, option: str, name: str, values: list[str]) -> tuple[str, 
 
 
 def _changed(worlds: tuple[WorldSpec, ...], changes: dict[int, dict[str, Any]]) -> tuple[WorldSpec, ...]:
-    """Returns the mix with the changes of each world; the number after the last adds one."""
+    """Returns the mix with the changes applied; the number after the last world adds one."""
     for number, change in sorted(changes.items()):
         if number > len(worlds) or (number == len(worlds) and "env_id" not in change):
             raise ConfigError(
@@ -159,7 +159,7 @@ def _changed(worlds: tuple[WorldSpec, ...], changes: dict[int, dict[str, Any]]) 
 
 
 def _pool(option: str, settings: dict[str, Any] | None, old: PoolConfig | None) -> PoolConfig | None:
-    """Returns the pool of a world with its changed settings; without any, where these are None."""
+    """Returns a world's pool with its changed settings; None removes it."""
     if not settings:
         return None if settings is None else old
     if old is None and "file" not in settings:

@@ -1,1 +1,1 @@
-"""Experiments: variants of a recipe, trained over several seeds, compared in tables and figures."""
+"""Experiments: variants of a recipe, trained over several seeds and compared in tables and figures."""

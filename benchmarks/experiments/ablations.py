@@ -1,8 +1,8 @@
-"""The central claims of five papers at small scale: each method and its rivals, as recipes and as an experiment.
+"""The central claims of five papers at small scale: each method and its baselines, as recipes and as an experiment.
 
-Training is the tiny recipes' own; a rival differs from its paper's method only in what the claim is about. Lengths were
-chosen by how long they take, before any test level was played. Each recipe is a function here, so that
-`python -m training --recipe benchmarks.experiments.ablations:vagen_grpo --model DIR` runs one alone.
+Training uses the tiny recipes; a baseline differs from the paper's method only in the aspect that the claim is about.
+Run lengths were chosen by duration, before any test level was played. Each recipe is a function, so that
+`python -m training --recipe benchmarks.experiments.ablations:vagen_grpo --model DIR` runs it alone.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ NO_JUDGE = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0)
 
 
 def vagen() -> Experiment:
-    """VAGEN-Full against algorithms without turn-level judging or without both levels, in FrozenLake."""
+    """VAGEN-Full against algorithms without turn-level judging or without bi-level advantages, in FrozenLake."""
     recipe = _vagen_recipe()
     assert recipe.model is not None, "its start ships"
     return _experiment("vagen", recipe, judge=recipe.judge, start=recipe.model)
 
 
 def vagen_full() -> StagesConfig:
-    """Judge rewards per turn, and bi-level GAE at the recipe's discounts without its comparison of siblings."""
+    """Judge rewards per turn and bi-level GAE at the recipe's discounts, without comparison within the group."""
     recipe = _vagen_recipe()
     algorithm = BilevelGAE(critic=_critic_of(recipe), bootstrap_truncated=False, gamma_turn=0.95, lambda_turn=0.95)
     return _stages(_alone(replace(recipe, algorithm=algorithm)))
 
 
 def vagen_grpo() -> StagesConfig:
-    """GRPO with the world's reward alone."""
+    """GRPO with the world's reward only."""
     return _stages(_alone(replace(_vagen_recipe(), algorithm=GRPO(), judge=NO_JUDGE)))
 
 
 def vagen_turn_ppo() -> StagesConfig:
-    """Turn-level PPO with the world's reward alone."""
+    """Turn-level PPO with the world's reward only."""
     recipe = _vagen_recipe()
     algorithm = TurnGAE(critic=_critic_of(recipe), bootstrap_truncated=False)
     return _stages(_alone(replace(recipe, algorithm=algorithm, judge=NO_JUDGE)))
@@ -71,29 +71,29 @@ def _critic_of(recipe: RunConfig) -> CriticConfig:
 
 
 def argos() -> Experiment:
-    """The gated reward against the outcome alone, where training levels have a shortcut that held-out ones lack."""
+    """The gated reward against the outcome reward, with a shortcut in training levels that held-out levels lack."""
     run = _run(argos_hack_tiny().stages[-1])
     return _experiment("argos", run, judge=run.judge, start_command=_command("argos_start"))
 
 
 def argos_start() -> StagesConfig:
-    """Imitates whoever looks, then fine-tunes on a mix of looking and knowing."""
+    """Imitates an expert that looks, then fine-tunes on a mix of looking and guessing from the shortcut."""
     see, *_ = argos_tiny().stages
     return _as_start(see, *argos_hack_tiny("gated").stages[:-1])
 
 
 def argos_gated() -> StagesConfig:
-    """Grounding is rewarded where the answer is right."""
+    """Rewards grounding only if the answer is right."""
     return _stages(argos_hack_tiny("gated").stages[-1:])
 
 
 def argos_outcome_only() -> StagesConfig:
-    """The answer alone is rewarded."""
+    """Rewards only the answer."""
     return _stages(argos_hack_tiny("outcome_only").stages[-1:])
 
 
 def ivgr() -> Experiment:
-    """Both streams against the textual one alone, tested in words."""
+    """Both streams against the textual stream alone, tested with textual prompts."""
     run = _ivgr_run()
     made = _experiment("ivgr", run, start_command=_command("ivgr_start"))
     assert made.claim is not None, "it tests one"
@@ -101,7 +101,7 @@ def ivgr() -> Experiment:
 
 
 def ivgr_start() -> StagesConfig:
-    """The recipe's imitation."""
+    """The recipe's imitation stage."""
     return _as_start(ivgr_tiny().stages[0])
 
 
@@ -111,7 +111,7 @@ def ivgr_dual() -> StagesConfig:
 
 
 def ivgr_text_only() -> StagesConfig:
-    """The textual stream, with the grounded one's share, and no reward for agreement."""
+    """The textual stream with the grounded stream's share added, and no consistency reward."""
     run = _ivgr_run()
     _, textual, general = run.worlds
     judge = replace(run.judge, reward_settings=("consistency_weight=0",))
@@ -123,7 +123,7 @@ def _ivgr_run() -> RunConfig:
 
 
 def mags() -> Experiment:
-    """Two stages with super-resolution against one kind of stage throughout, and against crops only resized."""
+    """Precision, then recall with super-resolution, against recall throughout and against resized crops."""
     _, recall = _mags_runs()
     made = _experiment("mags", recall, start_command=_command("mags_start"))
     resized = replace(made.variants["resized"], kwargs=_resized())
@@ -131,7 +131,7 @@ def mags() -> Experiment:
 
 
 def mags_start() -> StagesConfig:
-    """Imitates both stages' prompts, with both kinds of crops."""
+    """Imitates the prompts of both stages, with both kinds of crops."""
     precision, recall = _mags_runs()
     worlds = tuple(
         replace(spec, name=f"stage {number}, {'resized' if kwargs else 'super-resolved'}")
@@ -150,7 +150,7 @@ def mags_curriculum() -> StagesConfig:
 
 
 def mags_direct() -> StagesConfig:
-    """Recall throughout, at the first stage's rates in its time."""
+    """Recall throughout, with the first stage's learning rates for its duration."""
     precision, recall = _mags_runs()
     return _mags_stages(replace(precision, worlds=recall.worlds, judge=recall.judge), recall)
 
@@ -176,7 +176,7 @@ def _resized() -> dict[str, Any]:
 
 
 def arm_thinker() -> Experiment:
-    """Exploration, then accuracy with tools, against rewards that ignore tools or pay for any call."""
+    """Exploration, then accuracy with tools, against rewards that ignore tools or pay for every call."""
     run = _run(arm_thinker_tiny().stages[-1])
     return _experiment("arm_thinker", run, start_command=_command("arm_start"))
 
@@ -197,7 +197,7 @@ def arm_accuracy_and_format() -> StagesConfig:
 
 
 def arm_fixed_bonus() -> StagesConfig:
-    """A bonus for any call in both stages."""
+    """A bonus for every call in both stages."""
     return _arm_stages("arm_fixed_tool_bonus", "arm_fixed_tool_bonus")
 
 
@@ -222,7 +222,7 @@ def _command(function: str) -> str:
 def _experiment(
     name: str, tested: RunConfig, *, judge: JudgeConfig = NO_JUDGE, start: str = "", start_command: str = ""
 ) -> Experiment:
-    """Returns an experiment of `claims.toml`, tested in the worlds of a run and sampled as there."""
+    """Returns an experiment of `claims.toml`, with the test worlds and sampling of a run."""
     claim = tomllib.loads(_CLAIMS.read_text(encoding="utf-8"))[name]
     question, variants = claim.pop("question"), claim.pop("variants")
     sources: dict[str, Any] = {"worlds": tested.worlds, "sampling": tested.sampling, "judge": judge}
@@ -230,7 +230,8 @@ def _experiment(
         name=name,
         question=question,
         variants={
-            label: Variant(command=_command(each["recipe"]), title=each["title"]) for label, each in variants.items()
+            label: Variant(command=_command(variant["recipe"]), title=variant["title"])
+            for label, variant in variants.items()
         },
         seeds=(1, 2, 3),
         claim=Claim(**claim, **sources, start=start, start_command=start_command),
@@ -251,19 +252,19 @@ def _with(worlds: tuple[WorldSpec, ...], **kwargs: Any) -> tuple[WorldSpec, ...]
 
 
 def _stages(stages: tuple[Stage, ...]) -> StagesConfig:
-    """Returns a run of stages from a start that `--model` names; each stage's seeds have a hundred of their own."""
+    """Returns a staged run from the start that `--model` names; seeds of consecutive stages are 100 apart."""
     placed = tuple(_placed(stage, seed=100 * number) for number, stage in enumerate(stages))
     return StagesConfig(name="ablation", model="start", stages=placed)
 
 
 def _as_start(*stages: Stage) -> StagesConfig:
-    """Returns the run that makes a start."""
+    """Returns the staged run that produces a start checkpoint."""
     placed = tuple(_placed(stage, seed=number) for number, stage in enumerate(stages))
     return StagesConfig(name="start", stages=placed)
 
 
 def _placed(stage: Stage, *, seed: int) -> Stage:
-    """Returns a stage on one thread of the CPU; only the experiment evaluates it."""
+    """Returns a stage on one CPU thread, without its own evaluations."""
     settings: dict[str, Any] = {"seed": seed}
     if isinstance(stage.run, RunConfig | SFTConfig):
         settings |= {"device": "cpu", "num_threads": 1}

@@ -1,4 +1,4 @@
-"""What an experiment is: variants of a recipe, seeds, and what they are compared by."""
+"""The definition of an experiment: variants of a recipe, seeds, and the claim or baselines to compare with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from training.config.judge_config import JudgeConfig
 
 START = "start"
-"""The variant that a claim's other variants start from; its only record has seed 0."""
+"""Label of the checkpoint that a claim's variants start from; its only record has seed 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,9 +25,9 @@ class Variant:
     """One setting, trained once per seed.
 
     Attributes:
-        command: A recipe and its options, as `python -m training` takes them.
+        command: A recipe and its options, as for `python -m training`.
         title: Its name in tables.
-        kwargs: World arguments of this variant's test levels alone.
+        kwargs: World arguments for the test levels of this variant only.
     """
 
     command: str
@@ -37,21 +37,21 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A paper's central claim: its method beats each rival from the same start, on the same held-out levels.
+    """A paper's central claim: its method beats each baseline from the same start, on the same held-out levels.
 
     Attributes:
         title: The paper's short name.
         text: The claim, in one sentence.
-        setting: How it is tested here, and what differs from the paper.
-        method: The variant that is the paper's own method.
+        setting: How it is tested here, and the differences from the paper.
+        method: Label of the paper's own method.
         worlds: The test worlds.
-        sampling: How responses are sampled in a test.
-        judge: Scores test episodes, for the measures.
-        start: The checkpoint that all variants start from, if it ships.
-        start_command: The recipe and options of the run that makes it otherwise.
+        sampling: Sampling settings of the test.
+        judge: Judge of test episodes, for `shown`.
+        start: The checkpoint that all variants start from, if it is shipped.
+        start_command: The recipe and options that produce the start otherwise.
         shown: Measures shown for each variant, with their column headings.
-        least_start: The success rate that the start needs for a verdict.
-        num_test_levels: Per test world.
+        least_start: Minimum success rate of the start for a verdict.
+        num_test_levels: Levels per test world.
     """
 
     title: str
@@ -78,16 +78,16 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """Variants that are trained over the same seeds and compared.
+    """Variants trained over the same seeds and compared.
 
     Attributes:
-        name: Its name on the command line, and of its folders of runs and records.
-        question: What it answers.
-        variants: By label; records and runs are named `<label>-<seed>`.
+        name: Name on the command line, and of the folders of its runs and records.
+        question: The question it answers.
+        variants: Variants by label; records and runs are named `<label>-<seed>`.
         seeds: Seeds of each variant.
         options: Options of every run.
-        claim: What the variants test; None for recipes that are compared with their own starts.
-        has_baselines: Whether baselines play each run's test levels. Without them only learning curves are recorded.
+        claim: The claim that the variants test; None for recipes that are compared with their own starts.
+        has_baselines: Whether baselines play each run's test levels. Otherwise only learning curves are recorded.
     """
 
     name: str
@@ -99,13 +99,13 @@ class Experiment:
     has_baselines: bool = False
 
     def variant(self, label: str) -> Variant:
-        """Returns a variant, or the run that makes a claim's start."""
+        """Returns a variant, or for `START` the run that produces a claim's start."""
         if label == START and self.claim is not None:
             return Variant(command=self.claim.start_command, title=START)
         return self.variants[label]
 
     def words(self, label: str, seed: int) -> list[str]:
-        """Returns the recipe and options of a run; each stage of a staged recipe gets `seed` more than its own seed."""
+        """Returns the recipe and options of a run; `seed` is added to the recipe's seed or that of each stage."""
         words = [*shlex.split(self.variant(label).command), *shlex.split(self.options)]
         recipe, _ = find_recipe(words)
         if recipe is None:

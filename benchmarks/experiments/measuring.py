@@ -1,4 +1,4 @@
-"""From a finished run to its record: what it logged, and what it and its baselines solve on test levels now."""
+"""Turns a finished run into a record: its logged curves, and test results of its policy and baselines."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ from vlm_envs.trajectory import observation_images, tool_was_used
 from vlm_envs.validation import require
 
 MAX_POINTS = 100
-"""Of a curve; longer ones are averaged."""
+"""Maximum number of points of a curve; longer curves are averaged."""
 NUM_LAZY_LEVELS = 128
-"""Validation levels on which the best blind scripts are compared: the best of few is merely the luckiest."""
+"""Validation levels for choosing the best blind script; with few levels, the best would merely be the luckiest."""
 
 _SETTINGS = (
     *("trained_with", "worlds", "mix", "tokenizer_worlds", "num_iterations", "num_groups", "group_size"),
     *("sampling", "rollout", "staleness", "sampler", "judge", "algorithm", "ppo", "lora", "dtype", "reference"),
 )
-"""Settings that training depends on, besides its seed, its start, and what that imitated."""
+"""Settings that affect training, apart from its seed, its start, and the data that the start imitated."""
 _OF_WORKERS = ("workers", "num_workers", "step_timeout_s")
 _MADE_BY = ("command", "commit", "versions", "trained_with")
 _CURVES = {
@@ -63,21 +63,21 @@ _CURVES = {
     "thought_score": "thought",
     "tool_used": "tool_used",
 }
-"""Logged metrics that curves keep, beside each world's success, and their names there."""
+"""Names in curves of logged metrics; the success rate of each world is kept, too."""
 
 
 def measured(experiment: Experiment, variant: str, seed: int, directory: Path | None) -> Record:
-    """Returns the record of a finished run; it, or its baselines, play the experiment's test levels now.
+    """Returns the record of a finished run, for which its policy or baselines play the test levels now.
 
     Args:
         experiment: The experiment.
         variant: Label of the variant, or `START`.
         seed: Seed of the run.
-        directory: The run's directory; None for a start that ships.
+        directory: The run's directory; None for a shipped start.
 
     Raises:
         MissingRunDataError: If there is no run, or it recorded no episodes.
-        ConfigError: If the run is not finished, or its evaluations were not recorded as a whole.
+        ConfigError: If the run is not finished, or not all episodes of its evaluations were recorded.
     """
     made: dict[str, Any] = {"experiment": experiment.name, "variant": variant, "seed": seed}
     if experiment.claim is not None:
@@ -92,7 +92,7 @@ def measured(experiment: Experiment, variant: str, seed: int, directory: Path | 
 
 
 def _tested(experiment: Experiment, variant: str, seed: int, directory: Path | None) -> dict[str, Any]:
-    """Returns what the last model of a run of stages, or a start, solves on the test levels of a claim."""
+    """Returns the results of a staged run's last model, or of a start, on the test levels of a claim."""
     claim = experiment.claim
     assert claim is not None, "it tests a claim"
     if directory is None:
@@ -109,8 +109,8 @@ def _tested(experiment: Experiment, variant: str, seed: int, directory: Path | N
         for spec in claim.test_worlds({} if variant == START else experiment.variants[variant].kwargs):
             name = str(spec.name)
             played = evaluate(agent, spec, split="test", num_episodes=claim.num_test_levels, name=name)
-            require(not played.num_lost, f"{played.num_lost} episodes of {name} were lost, and none may be missing.")
-            solved = [float(each.success) for each in played.trajectories]
+            require(not played.num_lost, f"{played.num_lost} episodes of {name} were lost; the test needs all of them.")
+            solved = [float(episode.success) for episode in played.trajectories]
             world = WorldRecord(world=name, env_id=spec.env_id, kwargs=spec.kwargs, measure="success", after=solved)
             worlds.append(world)
             with contextlib.closing(judge.for_evaluation()) as scorer:
@@ -135,13 +135,13 @@ def _minutes(directory: Path) -> float:
 
 
 def _compared(directory: Path) -> dict[str, Any]:
-    """Returns what a run in one world solved before and after training, and what its baselines solve."""
+    """Returns the results of a run in one world before and after training, and those of its baselines."""
     reader = RunReader(directory)
     config = reader.config
     (spec,), (name,) = (specs := rebuilt(tuple[WorldSpec, ...], config["worlds"])), world_names(specs)
     before, after = _evaluated(reader, directory, name)
     start = directory / "cold_start" if config["model"] is None else model_directory(config["model"])
-    (started, _), (trained, encoder) = (load_checkpoint(each) for each in (start, policy_of(directory)))
+    (started, _), (trained, encoder) = (load_checkpoint(path) for path in (start, policy_of(directory)))
     imitated, imitated_in = imitated_of(config)
     evaluated = rebuilt(EvalSamplingConfig, config.get("eval_sampling", {}))
     sampling: SamplingConfig = evaluated.over(rebuilt(SamplingConfig, config["sampling"]))
@@ -161,8 +161,8 @@ def _compared(directory: Path) -> dict[str, Any]:
         kwargs=spec.kwargs,
         measure=measure,
         levels=_levels(after),
-        before=[_outcome(each, measure) for each in before],
-        after=[_outcome(each, measure) for each in after],
+        before=[_outcome(episode, measure) for episode in before],
+        after=[_outcome(episode, measure) for episode in after],
         **tool_uses(before, after),
         **baselines.outcomes(spec, first=int(config.get("first_eval_level", 0)), num_levels=len(after)),
     )
@@ -183,52 +183,52 @@ def _learned(reader: RunReader) -> list[Line]:
 
 
 def _evaluated(reader: RunReader, directory: Path, world: str) -> tuple[list[Line], list[Line]]:
-    """Returns the episodes before the first and after the last iteration, which must be of the same levels."""
+    """Returns the episodes before the first and after the last iteration, which must be on the same levels."""
     logged = {line["label"]: line["num_episodes"] for line in reader.evaluations() if line["world"] == world}
-    require("after" in logged, f"{directory} is not finished: it was not evaluated afterwards.")
-    require("before" in logged, f"{directory} was not evaluated before its first iteration: nothing can be compared.")
+    require("after" in logged, f"{directory} is not finished: it has no evaluation after training.")
+    require("before" in logged, f"{directory} has no evaluation before its first iteration to compare with.")
     before, after = (reader.trajectories(label) for label in ("before", "after"))
     for label, episodes in (("before", before), ("after", after)):
         require(
             logged[label] == len(episodes),
-            f"Of the {logged[label]} episodes of {label!r} in {world}, {len(episodes)} were recorded, and levels "
-            "cannot be paired. Evaluate on at most 256: --num-eval-episodes 256.",
+            f"Of the {logged[label]} episodes of {label!r} in {world}, {len(episodes)} were recorded, so levels cannot "
+            "be paired. Evaluate on at most 256: --num-eval-episodes 256.",
         )
     require(
         _levels(before) == _levels(after),
-        f"In {world} {directory} was evaluated before on other levels than after; episodes were lost, and levels "
+        f"In {world}, {directory} was evaluated on different levels before and after; episodes were lost, so levels "
         "cannot be paired.",
     )
     return before, after
 
 
 def _levels(episodes: Sequence[Line]) -> list[str]:
-    """Returns the first eight digits of each start's hash, which do not collide by chance among some hundred levels."""
-    return [each["start_state_hash"][:8] for each in episodes]
+    """Returns the first eight digits of each start hash, enough to avoid collisions among a few hundred levels."""
+    return [episode["start_state_hash"][:8] for episode in episodes]
 
 
 def _outcome(episode: Line, measure: str) -> float:
-    """Returns 1 for a solved episode, or one of its world's metrics."""
+    """Returns whether an episode was solved, as 0 or 1, or one of its world's metrics."""
     return float(episode["success"]) if measure == "success" else round(float(episode["metrics"].get(measure, 0.0)), 4)
 
 
 def tool_uses(before: Sequence[Line], after: Sequence[Line]) -> dict[str, list[float]]:
-    """Returns in which episodes a tool was used with success, by field of `WorldRecord`; empty without tools."""
+    """Returns whether each episode used a tool successfully, by field of `WorldRecord`; empty without tools."""
     found = {}
     for name, episodes in (("looked_before", before), ("looked_after", after)):
-        used = [float(was) for each in episodes if (was := tool_was_used(each["metrics"])) is not None]
+        used = [float(was) for episode in episodes if (was := tool_was_used(episode["metrics"])) is not None]
         if len(used) == len(episodes):
             found[name] = used
     return found
 
 
 def policy_of(directory: Path) -> Path:
-    """Returns the checkpoint that a run's last evaluation played: its best, if one was chosen."""
+    """Returns the checkpoint that a run's last evaluation played: the best one if it was kept."""
     return directory / BEST if has_model(directory / BEST) else directory / LATEST / "model"
 
 
 def imitated_of(config: Line) -> tuple[ColdStartConfig, tuple[WorldSpec, ...]]:
-    """Returns what a run's start imitated, and in which worlds; for a given model, what its provenance says."""
+    """Returns the cold-start settings and worlds of a run's start; for a given model, from its provenance."""
     kept = config if config["model"] is None else provenance_of(config["model"]) or {}
     imitated: ColdStartConfig = rebuilt(ColdStartConfig, kept.get("cold_start") or {"num_steps": 0})
     worlds: tuple[WorldSpec, ...] = rebuilt(tuple[WorldSpec, ...], kept.get("worlds") or [])
@@ -236,26 +236,26 @@ def imitated_of(config: Line) -> tuple[ColdStartConfig, tuple[WorldSpec, ...]]:
 
 
 def setup_of(config: Line) -> str:
-    """Returns a digest of the settings that a run's training depends on, and of the weights it started from."""
+    """Returns a digest of the settings and start weights that a run's training depends on, except the seed."""
     settings: dict[str, Any] = {name: config.get(name) for name in _SETTINGS}
-    settings["worlds"] = [{k: v for k, v in each.items() if k not in _OF_WORKERS} for each in config["worlds"]]
-    # A start of the run's own depends on the seed, as what is learned from it does
+    settings["worlds"] = [{k: v for k, v in world.items() if k not in _OF_WORKERS} for world in config["worlds"]]
+    # A cold start within the run depends on the seed, so its settings are hashed instead of its weights
     start = config["cold_start"] if config["model"] is None else weights_hash(model_directory(config["model"]))
     return hashlib.sha256(json.dumps([settings, start], sort_keys=True).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Baselines:
-    """Agents that play a run's test levels, sampled as the run's own evaluations were.
+    """Agents that play a run's test levels with the sampling of its evaluations.
 
     Attributes:
         start: The model before training.
         trained: The model after training.
-        encoder: Of both.
-        sampling: Of the run's evaluations.
-        imitated: What the start imitated.
-        imitated_in: In which worlds, with the expert's settings there.
-        seed: Of the agents, and of a suboptimal expert.
+        encoder: Encoder of both models.
+        sampling: Sampling settings of the run's evaluations.
+        imitated: Cold-start settings of the start.
+        imitated_in: Worlds of the cold start, with the expert's settings.
+        seed: Seed of the agents and of a suboptimal expert.
     """
 
     start: Any
@@ -267,15 +267,15 @@ class Baselines:
     seed: int
 
     def outcomes(self, spec: WorldSpec, *, first: int, num_levels: int) -> dict[str, list[float]]:
-        """Returns each baseline's outcomes on test levels from index `first` on, by field of `WorldRecord`.
+        """Returns each baseline's outcomes on test levels from index `first`, by field of `WorldRecord`.
 
-        Baselines that could not differ from the policy are left out, and so is an expert that was not imitated.
+        Leaves out baselines that cannot differ from the policy, and an expert that was not imitated.
         """
         measure = measure_of(spec.env_id)
         found = {}
         for name, agent in self.agents(spec).items():
             played = evaluate(agent, spec, split="test", num_episodes=num_levels, first=first)
-            ends = [(each.success, each.turns[-1].info.get("metrics") or {}) for each in played.trajectories]
+            ends = [(episode.success, episode.turns[-1].info.get("metrics") or {}) for episode in played.trajectories]
             found[name] = [_outcome({"success": success, "metrics": metrics}, measure) for success, metrics in ends]
         return found
 
@@ -302,25 +302,25 @@ class Baselines:
 
     def expert(self, spec: WorldSpec) -> Agent | None:
         """Returns the expert that the start imitated in a world, equally suboptimal; None if there is none."""
-        there = [each for each in self.imitated_in if each.env_id == spec.env_id]
+        there = [world for world in self.imitated_in if world.env_id == spec.env_id]
         if not there:
             return None
-        alike = next((each for each in there if each.kwargs == spec.kwargs), there[0])
+        alike = next((world for world in there if world.kwargs == spec.kwargs), there[0])
         return expert_of(alike, self.imitated, seed=self.seed)
 
 
 def shows_images(spec: WorldSpec) -> bool:
-    """Returns whether an expert sees an image, from the world or from a tool that it calls."""
+    """Returns whether an expert sees an image, from the world or from a tool."""
     played = evaluate(make_agent("oracle"), spec, split="val", num_episodes=4)
-    return any(observation_images(turn.observation) for each in played.trajectories for turn in each.turns)
+    return any(observation_images(turn.observation) for episode in played.trajectories for turn in episode.turns)
 
 
 def learning_curves(directory: Path) -> list[Span]:
-    """Returns the learning curves of a run, or of the stages of a staged run that have begun.
+    """Returns the learning curves of a run, or of the started stages of a staged run.
 
     Raises:
         MissingRunDataError: If there is no run.
-        ConfigError: If it has learned nothing yet.
+        ConfigError: If nothing was learned yet.
     """
     spans = [span for stage, reader in _readers(directory) for span in _spans(stage, reader)]
     if not any(span.points or span.evaluations for span in spans):
@@ -329,7 +329,7 @@ def learning_curves(directory: Path) -> list[Span]:
 
 
 def _readers(directory: Path) -> list[tuple[str, RunReader]]:
-    """Returns the stages of a run that have begun, or the run itself, by name."""
+    """Returns the started stages of a run, or the run itself, by name."""
     if not (directory / STAGES).is_file():
         return [(directory.resolve().name, RunReader(directory))]
     begun = [folder for folder in stage_folders(directory) if (directory / folder / "config.json").is_file()]
@@ -338,12 +338,12 @@ def _readers(directory: Path) -> list[tuple[str, RunReader]]:
 
 def _made_by(directory: Path) -> dict[str, Any]:
     configs = [reader.config for _, reader in _readers(directory)]
-    trained = next((each for each in reversed(configs) if "command" in each), configs[-1])
+    trained = next((config for config in reversed(configs) if "command" in config), configs[-1])
     return {name: trained[name] for name in _MADE_BY if name in trained}
 
 
 def _spans(stage: str, reader: RunReader) -> Iterator[Span]:
-    """Yields a stage's cold start, if it made one, and what it learned then."""
+    """Yields the spans of a stage: its cold start, if it has one, and its training."""
     config, lines = reader.config, reader.metrics()
     if "curation" in config:
         found = config["yield"]
@@ -364,14 +364,14 @@ def _spans(stage: str, reader: RunReader) -> Iterator[Span]:
 def _span(stage: str, kind: Kind, lines: Sequence[Line], evaluations: list[Evaluation]) -> Span:
     num_iterations = max((int(line["iteration"]) + 1 for line in lines), default=0)
     if kind == "imitation":  # evaluated after its last step
-        evaluations = [replace(each, iteration=num_iterations) for each in evaluations]
+        evaluations = [replace(evaluation, iteration=num_iterations) for evaluation in evaluations]
     return Span(
         stage=stage, kind=kind, num_iterations=num_iterations, points=curve_points(lines), evaluations=evaluations
     )
 
 
 def curve_points(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
-    """Returns a curve of at most `MAX_POINTS` points, each the means of equally many lines of metrics."""
+    """Returns a curve of at most `MAX_POINTS` points, each averaged over equally many lines of metrics."""
     size = -(-len(lines) // MAX_POINTS) or 1
     points = []
     for first in range(0, len(lines), size):
@@ -380,13 +380,13 @@ def curve_points(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
         values = {
             new: [line[name] for line in part if line.get(name) is not None] for name, new in names.items() if new
         }
-        means = {name: round(float(np.mean(each)), 5) for name, each in values.items() if each}
+        means = {name: round(float(np.mean(numbers)), 5) for name, numbers in values.items() if numbers}
         points.append({"iteration": float(np.mean([line["iteration"] for line in part])), **means})
     return points
 
 
 def _curve_name(metric: str) -> str | None:
-    """Returns a metric's name in curves; None for one they do not keep."""
+    """Returns a metric's name in curves; None for metrics that curves leave out."""
     if metric.startswith("success/"):
         return metric
     return "similarity" if metric == "metric/similarity" else _CURVES.get(metric)

@@ -1,4 +1,4 @@
-"""Records of experiments: what one run of a variant and seed reached, each in a JSON file of its own."""
+"""Records of experiments: the results of one variant and seed, each in its own JSON file."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _PLAYED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What a policy solved during a run.
+    """One evaluation of a policy during a run.
 
     Attributes:
-        iteration: Iterations or steps of its span until then.
+        iteration: Iterations or steps of its span completed before it.
         label: Its name in the run.
         world: Its world's name in the run.
         split: `val` or `test`.
         num_successes: Levels solved.
         num_episodes: Levels played.
-        reward: Mean of their episodes; None where it is unknown.
+        reward: Mean reward of the episodes; None if unknown.
     """
 
     iteration: int
@@ -46,14 +46,15 @@ class Evaluation:
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """The learning curve of a stage, or of a part of a run that counts its own iterations.
+    """The learning curve of a stage, or of a part of a run with its own iteration count.
 
     Attributes:
         stage: Name of the stage's folder, or of the run.
-        kind: A curation of data, a cold start's imitation, a fine-tuning (`sft`), or reinforcement learning (`rl`).
+        kind: A data curation (`curation`), a cold start's imitation (`imitation`), fine-tuning (`sft`), or
+            reinforcement learning (`rl`).
         num_iterations: Iterations, or steps of imitation and fine-tuning; 0 for a curation.
-        points: Means over some iterations each: `iteration` and the metrics logged.
-        evaluations: In the order they were made.
+        points: Points of the curve, each averaged over some iterations: `iteration` and the logged metrics.
+        evaluations: Evaluations in chronological order.
         note: Shown with the figure; may be empty.
     """
 
@@ -67,25 +68,25 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True)
 class WorldRecord:
-    """Outcomes on the test levels of one world; a list has one number per level, and None was not measured.
+    """Outcomes on the test levels of one world; a list has one number per level, None means not measured.
 
     Attributes:
         world: Its name in the run.
         env_id: Its id.
         kwargs: Its arguments.
-        measure: What a level is measured by: `success`, or one of the world's metrics.
-        levels: A short hash of each level's start, in the order of the split; small worlds repeat some. May be empty.
-        before: The start.
+        measure: The outcome measure: `success` or one of the world's metrics.
+        levels: Short hashes of the levels' initial states, in split order; small worlds repeat some. May be empty.
+        before: The start checkpoint.
         after: The trained policy.
-        lazy: The best blind script, which never looks at an image.
-        expert: The expert that the start imitated.
-        blind: The policy, with blank images.
-        told_before: The start, with the true state written into its responses.
-        told_after: The policy, with the true state written into its responses.
-        greedy_before: The start, decoded greedily.
-        greedy_after: The policy, decoded greedily.
-        looked_before: Whether the start used a tool with success, 1 or 0.
-        looked_after: Whether the policy used a tool with success, 1 or 0.
+        lazy: The blind-script baseline, which never looks at an image.
+        expert: The expert that the start checkpoint imitated.
+        blind: The trained policy with blank images.
+        told_before: The start checkpoint with the true state written into its responses.
+        told_after: The trained policy with the true state written into its responses.
+        greedy_before: The start checkpoint, decoded greedily.
+        greedy_after: The trained policy, decoded greedily.
+        looked_before: Whether the start checkpoint used a tool successfully, 1 or 0.
+        looked_after: Whether the trained policy used a tool successfully, 1 or 0.
     """
 
     world: str
@@ -108,23 +109,23 @@ class WorldRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One run.
+    """The results of one run.
 
     Attributes:
         experiment: Name of the experiment.
         variant: Label of the variant.
         seed: Seed of the run.
-        setup: Digest of the training settings and the start's weights, without the seed: records with the same digest
-            are seeds of each other. Empty where it is unknown.
-        num_parameters: Of the policy; 0 where it is unknown.
+        setup: Digest of the training settings and the start's weights, without the seed: records with equal digests
+            differ only in their seeds. Empty if unknown.
+        num_parameters: Parameters of the policy; 0 if unknown.
         num_iterations: Iterations of reinforcement learning.
-        num_episodes: Episodes played for training.
-        minutes: Duration of training, without evaluations.
-        temperature: Of all evaluations; 0 is greedy.
+        num_episodes: Training episodes.
+        minutes: Duration of training without evaluations.
+        temperature: Sampling temperature of all evaluations; 0 is greedy.
         worlds: Outcomes on test levels.
-        measures: Means over test episodes: what evaluations record, and judges' scores.
+        measures: Means over test episodes of the evaluations' metrics and the judges' scores.
         spans: Learning curves.
-        made_by: Command, commit, and versions.
+        made_by: Command, commit, and package versions.
     """
 
     experiment: str
@@ -143,11 +144,11 @@ class Record:
 
     @property
     def outcomes(self) -> list[float]:
-        """Outcomes on all test levels, world after world."""
+        """Outcomes on all test levels, concatenated over worlds."""
         return [outcome for world in self.worlds for outcome in world.after]
 
     def save(self, results: Path) -> Path:
-        """Writes the record to its place in a folder of results, and returns the path."""
+        """Writes the record into a results folder and returns its path."""
         path = record_path(results, self.experiment, self.variant, self.seed)
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, (json.dumps(_plain(self), allow_nan=False) + "\n").encode())
@@ -155,10 +156,10 @@ class Record:
 
     @classmethod
     def load(cls, path: Path) -> Record:
-        """Returns what `save` wrote.
+        """Loads a record written by `save`.
 
         Raises:
-            ConfigError: If the file holds something else.
+            ConfigError: If the file is not a valid record.
         """
         try:
             record: Record = rebuilt(cls, json.loads(path.read_text(encoding="utf-8")))
@@ -166,12 +167,12 @@ class Record:
             return record
         except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
             raise ConfigError(
-                f"{path} is not a record of an experiment ({error!r}). Move it away, and the run is made again."
+                f"{path} is not a record of an experiment ({error!r}). Move it away to repeat the run."
             ) from error
 
 
 def record_path(results: Path, experiment: str, variant: str, seed: int) -> Path:
-    """Returns where a record is kept."""
+    """Returns the path of a record."""
     return results / experiment / f"{variant}-{seed}.json"
 
 
@@ -187,9 +188,9 @@ def load_records(results: Path, experiment: str) -> list[Record]:
 
 def _plain(record: Record) -> dict[str, Any]:
     """Returns a record as plain data, without fields that are None or empty."""
-    told = _without_empty(asdict(record))
-    parts = {name: [*map(_without_empty, told[name])] for name in ("worlds", "spans") if name in told}
-    return told | parts
+    fields = _without_empty(asdict(record))
+    parts = {name: [*map(_without_empty, fields[name])] for name in ("worlds", "spans") if name in fields}
+    return fields | parts
 
 
 def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
@@ -197,7 +198,7 @@ def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _require_whole(record: Record) -> None:
-    """Raises `ValueError` or `TypeError` where a record lacks what tables and figures need."""
+    """Raises `ValueError` or `TypeError` if a record lacks fields that tables and figures need."""
     for name, value in {"seed": record.seed, "minutes": record.minutes, "temperature": record.temperature}.items():
         if not math.isfinite(value):
             raise ValueError(f"its {name} is not a number")
@@ -213,6 +214,6 @@ def _require_whole(record: Record) -> None:
 
 def _require_outcomes(world: str, num_levels: int, played: Sequence[Sequence[float]]) -> None:
     if not num_levels or {*map(len, played)} != {num_levels}:
-        raise ValueError(f"there are not as many outcomes as levels in {world}")
+        raise ValueError(f"the numbers of outcomes and levels differ in {world}")
     if not all(math.isfinite(outcome) for outcomes in played for outcome in outcomes):
         raise ValueError(f"an outcome in {world} is not a number")

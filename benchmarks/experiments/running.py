@@ -1,4 +1,4 @@
-"""`python -m benchmarks experiment`: trains what is missing of an experiment, and shows its tables and figures."""
+"""`python -m benchmarks experiment`: trains missing runs of an experiment, or shows its tables and figures."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ _LOGS = "logs"
 
 @dataclass(frozen=True, kw_only=True)
 class ExperimentOptions:
-    """Train an experiment's variants over several seeds, or show what is recorded of them in tables or a figure.
+    """Train an experiment's variants over several seeds, or show the recorded results in tables or figures.
 
-    Each run is `python -m training` in a process of its own. Finished runs are not repeated, and interrupted ones
-    resume, so the same command can be given again.
+    Each run is a separate process of `python -m training`. Finished runs are not repeated and interrupted ones
+    resume, so the same command can be repeated.
 
     Attributes:
-        name: results (the tiny recipes beside their baselines), curves (learning curves of the papers' pages),
+        name: results (the tiny recipes with their baselines), curves (learning curves of the papers' pages),
             ablations (the claims of five papers), or one of these: vagen, argos, ivgr, mags, arm_thinker.
-        variants: Only these variants; a wrong name lists all.
-        seeds: Only these seeds; the experiment's own by default.
-        table: Print tables of the records, in Markdown where the output is a file or a pipe, and train nothing.
-        figure: Draw the records into this file (results) or folder (curves), and train nothing.
-        num_at_once: Runs at the same time, each on one thread.
-        runs: Folder of runs and logs.
-        results: Folder of records, a file for each variant and seed.
+        variants: Only these variants; an unknown name lists all of them.
+        seeds: Only these seeds; by default, those of the experiment.
+        table: Print tables of the records instead of training, as Markdown if the output is a file or a pipe.
+        figure: Draw the records into this file (results) or folder (curves) instead of training.
+        num_at_once: Number of concurrent runs, each on one thread.
+        runs: Folder for runs and logs.
+        results: Folder for records, with one file per variant and seed.
     """
 
     name: Annotated[str, Positional, arg(metavar="NAME")]
@@ -63,10 +63,10 @@ class ExperimentOptions:
 
 
 def run_experiment(options: ExperimentOptions) -> int:
-    """Runs what is missing, or shows what there is; 1 if a run failed.
+    """Runs missing variants and seeds, or shows the records; returns 1 if a run failed.
 
     Raises:
-        ConfigError: If there is no such variant, nothing to show, or a record cannot be read.
+        ConfigError: If there is no such variant, nothing to show, or a record is unreadable.
     """
     experiments = find_experiments(options.name)
     known = [label for experiment in experiments for label in experiment.variants]
@@ -91,10 +91,10 @@ def _show(experiments: Sequence[Experiment], options: ExperimentOptions) -> None
     from benchmarks.experiments.figures import draw_experiment
     from benchmarks.experiments.tables import claims_overview, experiment_tables, print_tables
 
-    shown = {each.name: (each, _records(each, options)) for each in experiments}
+    shown = {experiment.name: (experiment, _records(experiment, options)) for experiment in experiments}
     if not any(records for _, records in shown.values()):
         raise ConfigError(
-            f"There are no such records of {options.name} in {options.results}. Make them: "
+            f"There are no such records of {options.name} in {options.results}. Create them: "
             f"python -m benchmarks experiment {options.name}"
         )
     if options.table:
@@ -110,19 +110,19 @@ def _show(experiments: Sequence[Experiment], options: ExperimentOptions) -> None
 def _records(experiment: Experiment, options: ExperimentOptions) -> list[Record]:
     labels, seeds = options.variants or (*experiment.variants, START), options.seeds
     records = load_records(options.results, experiment.name)
-    return [each for each in records if each.variant in labels and (not seeds or each.seed in (*seeds, 0))]
+    return [record for record in records if record.variant in labels and (not seeds or record.seed in (*seeds, 0))]
 
 
 @dataclass(kw_only=True)
 class Runner:
-    """Trains and measures runs, several at a time, each in processes of its own.
+    """Trains and measures runs concurrently, each in separate processes.
 
-    `<runs>/<experiment>/<variant>-<seed>/` is a run, `<runs>/<experiment>/logs/` has what each printed.
+    A run is in `<runs>/<experiment>/<variant>-<seed>/`, and its output is in `<runs>/<experiment>/logs/`.
 
     Attributes:
-        runs: Folder of runs and logs.
-        results: Folder of records.
-        num_at_once: Runs at the same time.
+        runs: Folder for runs and logs.
+        results: Folder for records.
+        num_at_once: Number of concurrent runs.
     """
 
     runs: Path
@@ -133,22 +133,22 @@ class Runner:
     _is_stopped: bool = False
 
     def run(self, experiment: Experiment, labels: Sequence[str], seeds: Sequence[int]) -> list[str]:
-        """Makes the records that are missing, and returns a line for each run that failed.
+        """Creates missing records and returns a message for each failed run.
 
         Raises:
-            ConfigError: If a run is finished with other settings.
-            KeyboardInterrupt: After Ctrl-C, when the runs under way have saved; it says how to resume.
+            ConfigError: If a finished run has other settings.
+            KeyboardInterrupt: After Ctrl-C, once running processes have saved; the message explains how to resume.
         """
         wanted = [(label, seed) for seed in seeds for label in labels]
         missing = [run for run in wanted if not self._is_recorded(experiment, *run)]
         if kept := len(wanted) - len(missing):
-            print(f"{experiment.name}: {kept} of {len(wanted)} runs are recorded already", file=sys.stderr)
+            print(f"{experiment.name}: {kept} of {len(wanted)} runs are already recorded", file=sys.stderr)
         needs_start = missing and experiment.claim is not None and not self._has_start(experiment)
         failed = self._made(experiment, [(START, 0)]) if needs_start else []
         return failed or self._made(experiment, missing)
 
     def _made(self, experiment: Experiment, runs: Sequence[tuple[str, int]]) -> list[str]:
-        """Makes these records, and returns a line for each run that failed."""
+        """Creates these records and returns a message for each failed run."""
         commands = {f"{label}-{seed}": self._commands(experiment, label, seed) for label, seed in runs}
         failed = []
         with ThreadPoolExecutor(self.num_at_once) as pool:
@@ -164,27 +164,27 @@ class Runner:
             except KeyboardInterrupt as interrupt:
                 self._interrupt()
                 raise KeyboardInterrupt(
-                    f"Interrupted. Finished records are in {self.results}, and runs under way are saved in "
+                    f"Interrupted. Finished records are in {self.results}, and unfinished runs are saved in "
                     f"{self.runs}; the same command resumes them."
                 ) from interrupt
         return failed
 
     def _interrupt(self) -> None:
-        """Interrupts the processes under way, which save, and starts no others."""
+        """Interrupts running processes, which then save, and starts no others."""
         with self._lock:
             self._is_stopped = True
             for process in self._processes:
                 process.send_signal(signal.SIGINT)
 
     def _finish(self, commands: Sequence[Sequence[str]], log: Path) -> int:
-        """Runs commands one after the other, and returns the exit status of the first that fails, or 0."""
+        """Runs commands in sequence and returns the exit status of the first that fails, or 0."""
         log.parent.mkdir(parents=True, exist_ok=True)
         return next((code for words in commands if (code := self._wait(words, log))), 0)
 
     def _wait(self, words: Sequence[str], log: Path) -> int:
-        """Runs a process of its own to its end, and returns its exit status.
+        """Runs a subprocess to its end and returns its exit status.
 
-        The terminal's Ctrl-C does not reach it, so that it is interrupted once, by this process.
+        It runs in its own session, so that Ctrl-C reaches it only once, through this process.
         """
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         with log.open("ab") as output:
@@ -206,7 +206,7 @@ class Runner:
         return code
 
     def _commands(self, experiment: Experiment, label: str, seed: int) -> list[list[str]]:
-        """Returns what Python is to run: a training unless it is finished, then a measurement."""
+        """Returns Python's arguments: a training unless it is finished, then a measurement."""
         measuring = ["-m", "benchmarks.experiments.measuring", experiment.name, label, str(seed), str(self.results)]
         if label == START and _ships(experiment):
             return [measuring]
@@ -225,7 +225,7 @@ class Runner:
 
     def _start(self, experiment: Experiment) -> Path:
         """Returns the checkpoint that a claim's variants start from."""
-        # Imported here, since messages and tables must not need torch
+        # Imported here because messages and tables must not need torch
         from training.checkpoints.checkpoint_files import model_directory
         from training.stages.stages_config import holds_stages, saved_stages
 
@@ -242,12 +242,12 @@ class Runner:
 
 
 def _ships(experiment: Experiment) -> bool:
-    """Returns whether a claim's start need not be trained."""
+    """Returns whether a claim's start is shipped and needs no training."""
     return experiment.claim is not None and bool(experiment.claim.start)
 
 
 def _require_same(words: Sequence[str], directory: Path) -> None:
-    """Refuses a run that is finished with other settings than it would have now."""
+    """Raises `ConfigError` if a finished run has other settings than it would have now."""
     recipe, options = find_recipe(words)
     assert recipe is not None, "the experiment has looked it up"
     config = configured(recipe, options)
@@ -255,7 +255,7 @@ def _require_same(words: Sequence[str], directory: Path) -> None:
     num_done = int(saved_settings(directory)["num_iterations"])
     require(
         num_done == config.num_iterations,
-        f"The run at {directory} is finished with {num_done} iterations; expected {config.num_iterations}. Name "
+        f"The run in {directory} is finished with {num_done} iterations; expected {config.num_iterations}. Name "
         "another folder: --runs DIR.",
     )
 
@@ -269,8 +269,8 @@ def _is_begun(directory: Path) -> bool:
 
 
 def _is_finished(directory: Path) -> bool:
-    """Returns whether a run without stages was trained to its end, and evaluated afterwards."""
+    """Returns whether a run without stages was trained to its end and evaluated afterwards."""
     try:
-        return any(each["label"] == "after" for each in RunReader(directory).evaluations())
+        return any(evaluation["label"] == "after" for evaluation in RunReader(directory).evaluations())
     except RunDataError:
         return False

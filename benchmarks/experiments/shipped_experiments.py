@@ -1,4 +1,4 @@
-"""The experiments that ship: recipes beside their baselines, learning curves, and papers' claims."""
+"""The shipped experiments: recipes compared with their baselines, learning curves, and papers' claims."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ _RECIPES = {
 }
 
 PAPERS = ("vagen", "argos", "ivgr", "mags", "arm_thinker")
-"""Experiments of one claim each, in the order in which `ablations` runs and shows them."""
+"""Experiments of one claim each, in the order in which `ablations` runs and lists them."""
 
 EXPERIMENTS = (*_RECIPES, "ablations", *PAPERS)
 
 
 def find_experiments(name: str) -> list[Experiment]:
-    """Returns the experiments that a name on the command line stands for.
+    """Returns the experiments for a name on the command line.
 
     Raises:
-        ConfigError: If it names none.
+        ConfigError: If there is no such experiment.
     """
     require_choice("The experiment", name, EXPERIMENTS)
     if name in _RECIPES:
         return [_RECIPES[name]]
-    # Imported here, because algorithms import torch
+    # Imported here because algorithms import torch
     from benchmarks.experiments.ablations import CLAIMS
 
-    return [CLAIMS[each]() for each in (PAPERS if name == "ablations" else (name,))]
+    return [CLAIMS[paper]() for paper in (PAPERS if name == "ablations" else (name,))]

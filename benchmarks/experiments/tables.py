@@ -1,4 +1,4 @@
-"""Tables of experiments in Markdown: recipes beside their baselines, and papers' claims with their verdicts."""
+"""Tables of experiments in Markdown: recipes compared with their baselines, and papers' claims with verdicts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from vlm_envs.statistics.success_rates import Interval, repeated_interval
 from vlm_envs.validation import require
 
 MARGIN = 0.05
-"""A smaller gain, as a share of test levels, does not support a claim."""
+"""Minimum gain, as a share of test levels, that supports a claim."""
 MAX_P_VALUE = 0.05
 SHOWS, DOES_NOT_SHOW, CANNOT_BE_TOLD = "shows", "does not show", "cannot be told"
 NOT_RUN, NOT_FINISHED = "not run here yet", "not finished"
@@ -44,22 +44,22 @@ _TESTED = "(95 % CI, p by Holm's method)"
 
 
 def experiment_tables(experiment: Experiment, records: Sequence[Record]) -> list[list[str]]:
-    """Returns the tables of an experiment's records, each as lines in Markdown.
+    """Returns the tables of an experiment's records, each as lines of Markdown.
 
     Raises:
-        ConfigError: If there is nothing to show, or records cannot be compared.
+        ConfigError: If there is nothing to show, or the records cannot be compared.
     """
     if experiment.claim is not None:
         return [claim_section(experiment, records)]
-    require(experiment.has_baselines, f"{experiment.name} records learning curves alone. Draw them: --figure FOLDER.")
+    require(experiment.has_baselines, f"{experiment.name} records only learning curves. Draw them: --figure FOLDER.")
     tables = [results_table(records), expert_table(records), greedy_table(records), summary_table(records)]
     return [table for table in tables if table]
 
 
 def print_tables(tables: Sequence[Sequence[str]], console: Console) -> None:
-    """Prints tables in the width of a terminal, or as they are, in Markdown, where the output is none.
+    """Prints tables fitted to the terminal, or as plain Markdown if the output is not a terminal.
 
-    Cells are wrapped between words. The last columns are left out until the others fit, and a last line names them.
+    Cells wrap between words. Columns at the end are dropped until the rest fits; a last line names them.
     """
     lines = "\n\n".join(map("\n".join, tables)).splitlines()
     if not console.is_terminal:
@@ -73,7 +73,7 @@ def print_tables(tables: Sequence[Sequence[str]], console: Console) -> None:
 
 
 def _plain_cells(row: str) -> list[str]:
-    """Returns the cells of a row in Markdown without its marks and links."""
+    """Returns the cells of a Markdown row without markup and links."""
     return [re.sub(r"\[(.+?)\]\(.+?\)|[`*]", r"\1", cell).strip() for cell in row.strip("|").split("|")]
 
 
@@ -96,26 +96,26 @@ def _print_rows(rows: Sequence[Sequence[str]], console: Console) -> None:
 
 
 def by_variant(records: Sequence[Record]) -> list[list[Record]]:
-    """Returns the seeds of each variant; those trained otherwise, or tested on other levels, are kept apart.
+    """Groups records into the seeds of each variant; differently trained or tested records are separate groups.
 
     Raises:
-        ConfigError: If two records are of the same seed.
+        ConfigError: If two records of a group have the same seed.
     """
     found: dict[tuple[object, ...], list[Record]] = {}
     for record in records:
         trained = (record.variant, record.setup or id(record), record.num_iterations, record.num_episodes)
         played = [(world.measure, world.levels, world.kwargs) for world in record.worlds]
         alike = found.setdefault((*trained, record.temperature, json.dumps(played, sort_keys=True)), [])
-        if any(each.seed == record.seed for each in alike):
+        if any(other.seed == record.seed for other in alike):
             raise ConfigError(f"Two records of {record.variant} have seed {record.seed}. Delete one of them.")
         alike.append(record)
     return list(found.values())
 
 
 def results_table(records: Sequence[Record]) -> list[str]:
-    """Returns a row per variant: its policies on test levels, beside starts, baselines, and experts.
+    """Returns a row per variant: its policies on test levels, with starts, baselines, and experts.
 
-    With several seeds, intervals and p-values cover the choice of seeds and levels; with one, of levels.
+    With several seeds, intervals and p-values account for seeds and levels; with one seed, for levels only.
     """
     variants = by_variant(records)
     rows = [_results_row(title, seeds) for title, seeds in zip(variant_titles(variants), variants, strict=True)]
@@ -124,9 +124,9 @@ def results_table(records: Sequence[Record]) -> list[str]:
 
 
 def expert_table(records: Sequence[Record]) -> list[str]:
-    """Returns trained policies beside the fallible experts that their starts imitated; empty if there are none."""
+    """Returns trained policies and the fallible experts that their starts imitated; empty if there are none."""
     variants = [
-        seeds for seeds in by_variant(records) if all(min(each.worlds[0].expert or [1.0]) < 1.0 for each in seeds)
+        seeds for seeds in by_variant(records) if all(min(record.worlds[0].expert or [1.0]) < 1.0 for record in seeds)
     ]
     return _comparison(
         variants, {EXPERT: "expert", "trained": "after"}, {f"trained − its expert {_TESTED}": ("expert", "after")}
@@ -134,8 +134,8 @@ def expert_table(records: Sequence[Record]) -> list[str]:
 
 
 def greedy_table(records: Sequence[Record]) -> list[str]:
-    """Returns trained policies beside their start decoded greedily; empty if no start was."""
-    variants = [seeds for seeds in by_variant(records) if all(each.worlds[0].greedy_before for each in seeds)]
+    """Returns trained policies and their greedily decoded starts; empty if no start was decoded greedily."""
+    variants = [seeds for seeds in by_variant(records) if all(record.worlds[0].greedy_before for record in seeds)]
     gains = {
         f"trained − start, greedy {_TESTED}": ("greedy_before", "after"),
         f"both greedy {_TESTED}": ("greedy_before", "greedy_after"),
@@ -146,12 +146,12 @@ def greedy_table(records: Sequence[Record]) -> list[str]:
 def _comparison(
     variants: Sequence[Sequence[Record]], means: Mapping[str, str], gains: Mapping[str, tuple[str, str]]
 ) -> list[str]:
-    """Returns a table of means and gains by their headings; empty without variants."""
+    """Returns a table of means and gains by column heading; empty without variants."""
     if not variants:
         return []
     worlds = [_first_worlds(seeds) for seeds in variants]
     columns = {"recipe": variant_titles(variants)}
-    columns |= {heading: [_mean(each, name) for each in worlds] for heading, name in means.items()}
+    columns |= {heading: [_mean(seed_worlds, name) for seed_worlds in worlds] for heading, name in means.items()}
     for heading, (base, name) in gains.items():
         if any(cells := _gains(worlds, base, name)):
             columns[heading] = cells
@@ -159,17 +159,17 @@ def _comparison(
 
 
 def summary_table(records: Sequence[Record]) -> list[str]:
-    """Returns the README's table: a row per world with means in percent, of recipes called `<name>_tiny`."""
+    """Returns the README's table for recipes named `<name>_tiny`: a row per world with means in percent."""
     variants = [_first_worlds(seeds) for seeds in by_variant(records) if seeds[0].variant.endswith("_tiny")]
     of_worlds = sorted(variants, key=lambda worlds: worlds[0].world)
     columns = {"world": [_short_name(worlds[0]) for worlds in of_worlds]}
     for name, heading in (("before", "start"), ("after", "trained"), ("lazy", "best blind script found by a search")):
-        columns[heading] = [f"{np.mean([getattr(each, name) for each in worlds]):.0%}" for worlds in of_worlds]
+        columns[heading] = [f"{np.mean([getattr(world, name) for world in worlds]):.0%}" for worlds in of_worlds]
     return _of_columns(columns)
 
 
 def variant_titles(variants: Sequence[Sequence[Record]]) -> list[str]:
-    """Returns a title for the seeds of each variant, with temperatures other than 1 and, if needed, lengths."""
+    """Returns a title for each variant, with its temperature if not 1 and, to distinguish variants, its length."""
     names, titles = [seeds[0].variant for seeds in variants], []
     for name, (record, *_) in zip(names, variants, strict=True):
         title = f"`{name}`" if record.temperature == 1.0 else f"`{name}`, temperature {record.temperature:g}"
@@ -178,7 +178,7 @@ def variant_titles(variants: Sequence[Sequence[Record]]) -> list[str]:
 
 
 def seeds_rate_interval(worlds: Sequence[WorldRecord], name: str = "after") -> Interval:
-    """Returns the 95 % interval of a mean over seeds and levels; for one seed's successes, Wilson's."""
+    """Returns the 95% interval of a mean over seeds and levels; Wilson's interval for one seed's successes."""
     outcomes_SN = [getattr(world, name) for world in worlds]
     if len(worlds) == 1 and worlds[0].measure == "success":
         return repeated_interval(*by_level(outcomes_SN[0], worlds[0].levels))
@@ -186,7 +186,7 @@ def seeds_rate_interval(worlds: Sequence[WorldRecord], name: str = "after") -> I
 
 
 def gain_p_value(worlds: Sequence[WorldRecord]) -> float:
-    """Returns the two-sided p-value of no change by training; for one seed's successes, from a sign-flip test."""
+    """Returns the two-sided p-value of no change by training; from a sign-flip test for one seed's successes."""
     levels = worlds[0].levels
     before, after = ([getattr(world, name) for world in worlds] for name in ("before", "after"))
     if len(worlds) > 1:
@@ -211,14 +211,14 @@ def _results_row(title: str, seeds: Sequence[Record]) -> dict[str, str]:
         "true state given: start, trained": _pair(worlds, "told"),
         BLANK: _mean(worlds, "blind"),
         TOOL_USED: _pair(worlds, "looked"),
-        "minutes": f"{np.median([each.minutes for each in seeds]):.0f}",
+        "minutes": f"{np.median([record.minutes for record in seeds]):.0f}",
         "world": world.world,
         "seeds × levels": f"{len(worlds)} × {len(world.levels)}",
     }
 
 
 def _first_worlds(seeds: Sequence[Record]) -> list[WorldRecord]:
-    return [each.worlds[0] for each in seeds]
+    return [record.worlds[0] for record in seeds]
 
 
 def _short_name(world: WorldRecord) -> str:
@@ -227,7 +227,7 @@ def _short_name(world: WorldRecord) -> str:
 
 
 def _mean(worlds: Sequence[WorldRecord], name: str) -> str:
-    """Returns the mean over seeds and levels; empty unless it was measured for all seeds."""
+    """Returns the mean over seeds and levels; empty unless measured for all seeds."""
     measured = [outcomes for world in worlds if (outcomes := getattr(world, name)) is not None]
     return f"{np.mean(measured):.3f}" if len(measured) == len(worlds) else ""
 
@@ -238,10 +238,10 @@ def _pair(worlds: Sequence[WorldRecord], name: str) -> str:
 
 
 def _gains(variants: Sequence[Sequence[WorldRecord]], base: str, name: str) -> list[str]:
-    """Returns how much more was solved than by a baseline; empty for variants where it was not measured."""
+    """Returns the gains over a baseline; empty for variants where it was not measured."""
     gaps: dict[int, PairedDifference] = {}
     for index, worlds in enumerate(variants):
-        bases_SN, ours_SN = ([getattr(world, each) for world in worlds] for each in (base, name))
+        bases_SN, ours_SN = ([getattr(world, field) for world in worlds] for field in (base, name))
         if all(bases_SN) and all(ours_SN):
             gaps[index] = paired_seeds_bootstrap(bases_SN, ours_SN, levels=worlds[0].levels)
     corrected = holm([gap.p_value for gap in gaps.values()])
@@ -251,11 +251,11 @@ def _gains(variants: Sequence[Sequence[WorldRecord]], base: str, name: str) -> l
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Whether a claim shows against one rival.
+    """Whether the records support a claim against one baseline.
 
     Attributes:
         text: `shows`, `does not show`, `cannot be told`, or how much of it was run.
-        gap: The method's success rate less the rival's; None where no seed has both.
+        gap: The method's success rate minus the baseline's; None if no seed has both.
     """
 
     text: str
@@ -295,7 +295,7 @@ def claim_section(experiment: Experiment, records: Sequence[Record]) -> list[str
 
 
 def claim_verdict(verdicts: Mapping[str, Verdict]) -> str:
-    """Returns whether a claim shows against every rival."""
+    """Returns the overall verdict of a claim against all baselines."""
     texts = {verdict.text for verdict in verdicts.values()}
     if texts in ({NOT_RUN}, {SHOWS}):
         return texts.pop()
@@ -305,7 +305,7 @@ def claim_verdict(verdicts: Mapping[str, Verdict]) -> str:
 
 
 def claim_verdicts(experiment: Experiment, records: Sequence[Record]) -> dict[str, Verdict]:
-    """Returns by rival whether the claim shows against it, from the seeds that both have."""
+    """Returns the verdict against each baseline, based on the seeds that both have."""
     claim = claim_of(experiment)
     return {label: _verdict(experiment, records, label) for label in experiment.variants if label != claim.method}
 
@@ -318,7 +318,7 @@ def claim_of(experiment: Experiment) -> Claim:
 
 def _verdict(experiment: Experiment, records: Sequence[Record], rival: str) -> Verdict:
     claim = claim_of(experiment)
-    ours, theirs = ({each.seed: each for each in _records_of(records, label)} for label in (claim.method, rival))
+    ours, theirs = ({record.seed: record for record in _records_of(records, label)} for label in (claim.method, rival))
     seeds = sorted(ours.keys() & theirs.keys())
     if not seeds:
         is_run = any(_records_of(records, label) for label in experiment.variants)
@@ -329,6 +329,7 @@ def _verdict(experiment: Experiment, records: Sequence[Record], rival: str) -> V
     if len(seeds) < len(experiment.seeds):
         return Verdict(text=f"{len(seeds)} of {len(experiment.seeds)} seeds", gap=gap)
     rates, start = (ours_SN.mean(), theirs_SN.mean()), _records_of(records, START)
+    # Rates too close to 0 or 1 cannot differ by the margin
     can_differ = min(rates) <= 1 - MARGIN and max(rates) >= MARGIN
     sees = bool(start) and float(np.mean(start[0].outcomes)) >= claim.least_start
     return Verdict(text=_verdict_text(gap) if can_differ and sees else CANNOT_BE_TOLD, gap=gap)
@@ -348,7 +349,7 @@ def _claim_cells(claim: Claim, runs: Sequence[Record], verdict: Verdict | None) 
     cells = [str(len(runs)), f"**{solved_SN.mean():.3f}** ({low:.3f} to {high:.3f})"]
     cells += [", ".join(f"{rate:.3f}" for rate in solved_SN.mean(axis=1))]
     cells += [_measure(runs, name) for name in claim.shown]
-    if verdict is None:  # the method's own row
+    if verdict is None:  # the row of the method itself
         return [*cells, "", ""]
     gap = "" if verdict.gap is None else f"{verdict.gap}, p = {verdict.gap.p_value:.4f}"
     return [*cells, gap, verdict.text]
@@ -359,20 +360,20 @@ def _records_of(records: Sequence[Record], label: str) -> list[Record]:
 
 
 def _outcomes(runs: Sequence[Record]) -> npt.NDArray[np.float64]:
-    """Returns float[S, N]: 1 where a seed's policy solved a level."""
+    """Returns float[S, N]: 1 where a seed's policy solved a level, otherwise 0."""
     _require_paired(runs)
     return np.array([run.outcomes for run in runs], float)
 
 
 def _require_paired(runs: Sequence[Record]) -> None:
-    """Raises `ConfigError` where runs played different numbers of test levels."""
+    """Raises `ConfigError` if runs played different numbers of test levels."""
     first = runs[0]
     for run in runs:
         require(
             len(run.outcomes) == len(first.outcomes),
             f"The records {run.variant}-{run.seed} and {first.variant}-{first.seed} of {run.experiment} have "
             f"{len(run.outcomes)} and {len(first.outcomes)} test levels, which cannot be paired. Move one of them "
-            "away, and its run is made again.",
+            "away to repeat its run.",
         )
 
 

@@ -1,1 +1,1 @@
-"""Boards: models and agents measured on the same levels."""
+"""Boards: models and agents compared on the same levels."""

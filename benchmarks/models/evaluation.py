@@ -1,4 +1,4 @@
-"""Boards from Python: `evaluate(agent, worlds)` plays what `python -m benchmarks run` plays, also in a notebook."""
+"""Boards from Python: `evaluate(agent, worlds)` plays boards like `python -m benchmarks run`."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ Worlds = str | Iterable[str] | Mapping[str, Mapping[str, Any]]
 
 
 class SuccessRate(NamedTuple):
-    """The share of episodes that were solved.
+    """A success rate with its confidence interval.
 
     Attributes:
-        rate: From 0 to 1; NaN if no episode was played to its end.
+        rate: From 0 to 1; NaN if no episode was completed.
         low: Lower end of the 95% interval.
         high: Upper end.
     """
@@ -57,16 +57,16 @@ class SuccessRate(NamedTuple):
 
 
 class MeasuredBoard(Board):
-    """A board with its measures; notebooks show its tables, and `print` writes them.
+    """A board with its measures; notebooks display its tables, and `print` writes them as text.
 
     Args:
         directory: The board's folder.
-        agent: The agent whose success rates `success` has; by default the board's first.
+        agent: The agent whose success rates `success` returns; by default the board's first.
 
     Raises:
-        ConfigError: If the board does not have this agent, or is of another format.
+        ConfigError: If the board does not have this agent or has another format.
         MissingRunDataError: If there is no board.
-        BrokenRunDataError: If it cannot be read.
+        BrokenRunDataError: If the board cannot be read.
     """
 
     def __init__(self, directory: str | Path, agent: str = "") -> None:
@@ -76,7 +76,7 @@ class MeasuredBoard(Board):
 
     @property
     def success(self) -> dict[str, SuccessRate]:
-        """The agent's success rate in each world it has played."""
+        """The agent's success rate by world."""
         return {
             row.world: SuccessRate(row.success if row.num_episodes else math.nan, *row.interval)
             for row in self.rows
@@ -93,7 +93,7 @@ class MeasuredBoard(Board):
         return load_board(self.directory)
 
     def page(self) -> Path:
-        """Writes the board's page, with every episode to look at, and returns the path of its `index.html`."""
+        """Writes the board's page, which shows every episode, and returns the path of its `index.html`."""
         return build_page(self.directory)
 
     def save(self, folder: str | Path) -> MeasuredBoard:
@@ -131,35 +131,35 @@ def evaluate(
     num_parallel: int | None = None,
     budget_usd: float | None = None,
 ) -> MeasuredBoard:
-    """Plays an agent on levels of worlds and returns the board, as `python -m benchmarks run` makes it.
+    """Plays an agent on levels of worlds and returns the board, like `python -m benchmarks run`.
 
-    It blocks until the last episode is over, also where an event loop is running; inside `asyncio.run`, Ctrl-C takes
-    effect only then. Progress is written to stderr.
+    Blocks until the last episode is over, even inside a running event loop; inside `asyncio.run`, Ctrl-C takes effect
+    only then. Progress is written to stderr.
 
     A function gets the conversation of the episode so far, in OpenAI's chat format: dictionaries with `role` (`system`,
     `user`, `assistant`) and `content`, a list of `{"type": "text", "text": ...}` and
     `{"type": "image_url", "image_url": {"url": "data:image/png;base64,..."}}`. It returns the text of the response.
-    `async` functions are awaited together; others are called in threads. What a function raises ends its episode as an
-    error, which is in no measure and is tried again by the next call.
+    `async` functions are awaited concurrently; others are called in threads. An exception ends the episode as an
+    error, which counts in no measure and is retried by the next call.
 
     Args:
         agent: A name that `--agent` takes, such as `"oracle"`, `"hf:DIR"`, or `"anthropic:MODEL,temperature=0"`; an
             object with the methods of `agents.agent.Agent`; or a function, `async` or not.
-        worlds: An id, with settings as `--world` takes them; several; or a mapping of ids to settings.
-        episodes: Levels of each world; of a world that lists fewer, all.
+        worlds: An id, with arguments as in `--world`; several of them; or a mapping from ids to keyword arguments.
+        episodes: Levels of each world; all levels of a world that lists fewer.
         repeats: Episodes on each level.
-        split: Whose levels.
-        reading: How actions are read. With `"lenient"`, those of the last complete `<answer>` are executed even if the
-            response is out of the format. The board records it.
-        folder: The board's folder. A board that is there is continued: finished episodes are not played again, and the
-            agent and the worlds are added if it lacks them. None for a new temporary folder, `board.directory`.
-        name: What the board calls a function or an object. By this name and its own a folder recognizes the agent, so
-            a changed function needs another one.
-        num_parallel: Episodes that a function (8 by default) or an object plays side by side.
+        split: The split the levels come from.
+        reading: How actions are parsed. With `"lenient"`, those of the last complete `<answer>` are executed even if
+            the response is out of the format. The board records it.
+        folder: The board's folder. An existing board is continued: finished episodes are not played again, and the
+            agent and the worlds are added if they are missing. None for a new temporary folder, `board.directory`.
+        name: Label of a function or an object on the board. A folder recognizes the agent by this name and its
+            qualified name, so a changed function needs a new one.
+        num_parallel: Episodes that a function (8 by default) or an object plays concurrently.
         budget_usd: No episode starts after this much is spent on the board.
 
     Raises:
-        ConfigError: If an argument is not valid, a model does not answer, or a function returns no text.
+        ConfigError: If an argument is invalid, a model does not answer, or a function does not return text.
         KeyboardInterrupt: After Ctrl-C; the board keeps finished episodes.
     """
     specs = _world_specs(worlds, split, reading)
@@ -191,7 +191,7 @@ class _PythonOptions(RunOptions):
     given: Sequence[WorldSpec]
 
     def specs(self) -> list[WorldSpec]:
-        """Returns the worlds."""
+        """Returns the given worlds."""
         return list(self.given)
 
 
@@ -212,7 +212,7 @@ def _world_specs(worlds: Worlds, split: str, reading: str) -> list[WorldSpec]:
 
 
 def _contestant(agent: Any, name: str, num_parallel: int | None) -> Contestant:
-    """Returns an agent that was made in Python, or a function as one."""
+    """Returns an agent or a function from Python as a contestant."""
     if num_parallel is not None:
         require_positive("num_parallel", num_parallel)
     is_agent = hasattr(agent, "respond")
@@ -223,7 +223,7 @@ def _contestant(agent: Any, name: str, num_parallel: int | None) -> Contestant:
         )
     kind = type(agent) if is_agent else agent
     label = name or name_of(kind)
-    require(label not in AGENTS, f"The name {label!r} is that of another agent; choose another one with name=NAME.")
+    require(label not in AGENTS, f"The name {label!r} belongs to another agent; choose another one with name=NAME.")
     path = f"{getattr(kind, '__module__', '')}:{getattr(kind, '__qualname__', name_of(kind))}"
     identity = {"name": label, "made_by": path, **getattr(agent, "identity", {})}
     if not is_agent:
@@ -241,7 +241,7 @@ def _contestant(agent: Any, name: str, num_parallel: int | None) -> Contestant:
 
 @contextmanager
 def _board_folder(folder: str | Path | None) -> Iterator[Path]:
-    """Yields a board's folder. After an error, a temporary one is named if it has episodes, and removed if not."""
+    """Yields a board's folder; after an error, prints the path of a temporary folder with episodes, or removes it."""
     if folder is not None:
         yield Path(folder)
         return

@@ -1,4 +1,4 @@
-"""Judging of a board's episodes: graders, the choice of a judge, verdicts, and their strata."""
+"""Judging a board's episodes: choosing judges and graders, collecting verdicts, and reporting by stratum."""
 
 from __future__ import annotations
 
@@ -58,22 +58,22 @@ from vlm_envs.validation import did_you_mean, require
 
 _BELIEFS = ("observation", "prediction", "think", "rethink")
 _WITHOUT_BOXES = ("points", "ivgr_textual")
-"""Strategies that know where things are and do not ask for boxes."""
+"""Prompt strategies without boxes: positions are given as points, or only in text."""
 
 _NAME_OF: Mapping[Section, str] = {"observation": "grounding", "prediction": "worldmodeling"}
 
 
 Place = tuple[int | None, str]
-"""A text of an episode: its turn, from 0, and its section; None and the name of a measure that a model is asked for."""
+"""Key of a score: the turn's index and section, or None and the name of a measure of the episode."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EarlierScores:
-    """Scores that an episode has already.
+    """Scores that an episode already has.
 
     Attributes:
-        scores: Those that stay where a judge gives no verdict.
-        final: Of these, what is not asked about again.
+        scores: Scores to keep where a judge gives no verdict.
+        final: Keys of `scores` that are not judged again.
     """
 
     scores: Mapping[Place, float] = field(default_factory=dict)
@@ -82,13 +82,13 @@ class EarlierScores:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedEpisode:
-    """What judges say of an episode.
+    """The judges' scores for an episode.
 
     Attributes:
-        scores: Of each turn, the score of each section that has one, now or from before.
-        measures: Of the episode, by name.
-        num_asked: Texts that the judge was asked about.
-        unjudged: Of these, each text that it gave no verdict on, and why.
+        scores: For each turn, its scores by section, new or kept.
+        measures: Measures of the episode, by name.
+        num_asked: Texts sent to the judge.
+        unjudged: Texts without a verdict, each with the reason.
     """
 
     scores: tuple[Mapping[str, float], ...]
@@ -102,12 +102,12 @@ def judge_episodes(
     judge_for: JudgeFor | Mapping[Section, JudgeFor] = exact_judge,
     earlier: Sequence[EarlierScores] = (),
 ) -> list[JudgedEpisode]:
-    """Returns what judges say of each episode, in order.
+    """Returns the judges' scores for each episode, in order.
 
     Args:
-        episodes: With what the world said, as a rollout or a replay gives them.
-        judge_for: Finds the judge of what is observed and predicted, as `judges.turn_rewards.shape` takes it.
-        earlier: Scores that each episode has already; none by default.
+        episodes: Episodes with the world's full `info`, from a rollout or a replay.
+        judge_for: Maps an env id and representation to a judge; see `judges.turn_rewards.shape`.
+        earlier: Scores that each episode already has; none by default.
     """
     before = earlier or [EarlierScores() for _ in episodes]
     turns = [(number, turn) for number, episode in enumerate(episodes) for turn in range(len(episode.turns))]
@@ -115,18 +115,18 @@ def judge_episodes(
     asked = []
     for judge, claims in claims_by_judge(scored, tuple(_NAME_OF), judge_for):
         places = [(turns[index][0], (turns[index][1], section), text) for index, section, text in claims]
-        asked.append((judge, [each for each in places if each[1] not in before[each[0]].final]))
+        asked.append((judge, [item for item in places if item[1] not in before[item[0]].final]))
     verdicts = run_blocking(score_claims([(judge, [text for _, _, text in places]) for judge, places in asked]))
     said: list[dict[Place, JudgeScore]] = [{} for _ in episodes]
     for (_, places), column in zip(asked, verdicts, strict=True):
-        for (number, place, _), score in zip(places, column, strict=True):
-            said[number][place] = score
-    return [_judged(*each) for each in zip(episodes, said, before, strict=True)]
+        for (number, key, _), score in zip(places, column, strict=True):
+            said[number][key] = score
+    return [_judged(*parts) for parts in zip(episodes, said, before, strict=True)]
 
 
 def _judged(episode: Trajectory, said: Mapping[Place, JudgeScore], earlier: EarlierScores) -> JudgedEpisode:
-    values = {place: score for place, score in earlier.scores.items() if place in said or place in earlier.final}
-    values |= {place: score.value for place, score in said.items() if score.available}
+    values = {key: score for key, score in earlier.scores.items() if key in said or key in earlier.final}
+    values |= {key: score.value for key, score in said.items() if score.available}
     scores: list[Mapping[str, float]] = [
         {section: values[turn, section] for section in _NAME_OF if (turn, section) in values}
         for turn in range(len(episode.turns))
@@ -142,19 +142,19 @@ def _judged(episode: Trajectory, said: Mapping[Place, JudgeScore], earlier: Earl
         scores=tuple(scores),
         measures={name: value for name, value in measures.items() if value is not None},
         num_asked=len(said),
-        unjudged={place: score.reason for place, score in said.items() if not score.available},
+        unjudged={key: score.reason for key, score in said.items() if not score.available},
     )
 
 
 def consistency(episode: Trajectory) -> float | None:
-    """Returns the share of turns with stated beliefs of which no rule sees a contradiction; None without such turns.
+    """Returns the share of turns with stated beliefs that the rules find consistent; None without such turns.
 
-    A turn contradicts itself within one section, or what it observes contradicts what the turn before predicted. Each
-    section is read by itself, as a prediction tells of another moment than an observation.
+    A turn contradicts itself within one section, or its observation contradicts the previous turn's prediction.
+    Sections are read separately, as a prediction and an observation describe different times.
     """
-    said = [_beliefs(turn) for turn in episode.turns]
-    before = itertools.chain([{}], said)
-    return _mean([float(_is_consistent(now, then)) for now, then in zip(said, before, strict=False) if now])
+    beliefs = [_beliefs(turn) for turn in episode.turns]
+    before = itertools.chain([{}], beliefs)
+    return _mean([float(_is_consistent(now, then)) for now, then in zip(beliefs, before, strict=False) if now])
 
 
 def _beliefs(turn: Turn) -> dict[str, str]:
@@ -184,18 +184,18 @@ def _of_question(episode: Trajectory) -> dict[str, float | None]:
 
 
 def _inclusion(episode: Trajectory, key: AnswerKey) -> float | None:
-    """Returns whether a right answer is in the answer; None of choices, whose letters stand in any text."""
+    """Returns whether the answer contains a right answer; None for choices, whose letters occur in any text."""
     return None if key.kind == "choice" else inclusion(final_state(episode)["answer"], key.answers)
 
 
 def _point_accuracy(points: Sequence[WrittenPoint], episode: Trajectory) -> float | None:
-    """Returns the share of points that hit, 0 without any; None where nothing is known to hit."""
+    """Returns the share of points on the target, 0 without points; None if no target is known."""
     if not points and true_boxes(episode):
         return 0.0
     if masks := exact_masks(episode):
         return spatial_score(points, masks, point_extent(episode))
     boxes = true_boxes(episode)
-    hits = [any(box.x1 <= each.x <= box.x2 and box.y1 <= each.y <= box.y2 for box in boxes) for each in points]
+    hits = [any(box.x1 <= point.x <= box.x2 and box.y1 <= point.y <= box.y2 for box in boxes) for point in points]
     return _mean(list(map(float, hits))) if boxes else None
 
 
@@ -205,12 +205,12 @@ def _mean(values: Sequence[float]) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Graders:
-    """Who is asked; what is None is left out.
+    """Models that grade episodes; those that are None are skipped.
 
     Attributes:
-        extract: Reads the answer out of a reply without one in its form.
-        grade: Grades it in quarters.
-        zoom_need: Says of a question and its pictures, from 1 to 10, how much has to be magnified; asked once each.
+        extract: Extracts the answer from a reply that does not follow the answer format.
+        grade: Grades an answer in quarters.
+        zoom_need: Rates from 1 to 10 how much of a question's images must be magnified; called once per question.
     """
 
     extract: Callable[[str, str], Awaitable[str | None]] | None = None
@@ -221,20 +221,20 @@ class Graders:
     def measures(
         self, episodes: Sequence[Trajectory], earlier: Sequence[EarlierScores] = ()
     ) -> list[dict[str, float | None]]:
-        """Returns what they say of each episode, in order; nothing of worlds that do not ask.
+        """Returns the measures of each episode, in order; empty for worlds that do not ask questions.
 
         Args:
             episodes: The episodes.
-            earlier: Scores that each episode has already.
+            earlier: Scores that each episode already has.
 
         Returns:
-            Measures by name; None where a grader was asked and gave no verdict.
+            Measures by name; None if a grader was asked and gave no verdict.
         """
         if self.grade is None and self.zoom_need is None:
             return [{} for _ in episodes]
         before = earlier or [EarlierScores() for _ in episodes]
-        questions = [(each, known.final) for each, known in zip(episodes, before, strict=True)]
-        asked = {query_id(each): each for each, known in questions if self._asks(each, known, ZOOM_NEED)}
+        questions = [(episode, scores.final) for episode, scores in zip(episodes, before, strict=True)]
+        asked = {query_id(episode): episode for episode, final in questions if self._asks(episode, final, ZOOM_NEED)}
         return run_blocking(self._measured(asked, questions))
 
     async def _measured(
@@ -244,15 +244,15 @@ class Graders:
         self._needs.update(zip(new, await gather(self._need(asked[name]) for name in new), strict=True))
         return await gather(itertools.starmap(self._of, questions))
 
-    def _asks(self, episode: Trajectory, known: Set[Place], name: str) -> bool:
+    def _asks(self, episode: Trajectory, final: Set[Place], name: str) -> bool:
         grader = self.grade if name == GRADED else self.zoom_need
-        return grader is not None and (None, name) not in known and "sample_id" in final_state(episode)
+        return grader is not None and (None, name) not in final and "sample_id" in final_state(episode)
 
-    async def _of(self, episode: Trajectory, known: Set[Place]) -> dict[str, float | None]:
+    async def _of(self, episode: Trajectory, final: Set[Place]) -> dict[str, float | None]:
         found: dict[str, float | None] = {}
-        if self._asks(episode, known, GRADED):
+        if self._asks(episode, final, GRADED):
             found[GRADED] = await self._grade(episode)
-        if self._asks(episode, known, ZOOM_NEED):
+        if self._asks(episode, final, ZOOM_NEED):
             need = self._needs[query_id(episode)]
             found[ZOOM_NEED] = None if need is None else need / 10
         return found
@@ -274,7 +274,7 @@ class Graders:
 
 
 NO_GRADERS = Graders()
-"""Nobody is asked."""
+"""Asks no model."""
 
 
 NOBODY = EndpointConfig(model="NAME", base_url="http://URL")
@@ -283,11 +283,11 @@ _BY_MODEL = ("direct", "extraction")
 
 
 class AnswerEndpoint(EndpointConfig):
-    """A model that grades answers: of a type of its own, so that messages name its options."""
+    """A model that grades answers; a separate type so that messages name its options."""
 
 
 class ZoomEndpoint(EndpointConfig):
-    """A model that sees how much has to be magnified, likewise."""
+    """A vision model that rates how much must be magnified; a separate type so that messages name its options."""
 
 
 NO_ANSWER_JUDGE = AnswerEndpoint(model=NOBODY.model, base_url=NOBODY.base_url)
@@ -296,17 +296,16 @@ NO_ZOOM_JUDGE = ZoomEndpoint(model=NOBODY.model, base_url=NOBODY.base_url)
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeOptions:
-    """A judge of what responses observe and predict.
+    """The judges of a board's episodes.
 
     Attributes:
-        judge: exact (by rule), direct or extraction (a model at an endpoint), or MODULE:FACTORY of your own, which is
-            called with an env id and a representation and returns a judge, as judges.scores.Judge is.
-        judge_endpoint: The model of a judge that asks one.
-        answer_judge: A model that grades answers in quarters, as the measure graded, and first reads them out of
-            replies that have none in its form; nobody unless its model and base_url are given.
-        zoom_judge: A model that sees, and says how much of a picture has to be magnified, as the measure zoom_need:
-            results are then also told by stratum, easy, medium and hard. Nobody unless its model and base_url are
-            given.
+        judge: exact (by rule), direct or extraction (a model at an endpoint), or MODULE:FACTORY, your own function
+            from an env id and a representation to a judges.scores.Judge.
+        judge_endpoint: The model for direct and extraction.
+        answer_judge: A model that grades answers in quarters, as the measure graded, and extracts answers from
+            replies without the answer format; disabled unless its model and base_url are given.
+        zoom_judge: A vision model that rates how much of an image must be magnified, as the measure zoom_need; results
+            are then also listed by stratum: easy, medium, and hard. Disabled unless its model and base_url are given.
     """
 
     HINTS: ClassVar[Mapping[str, str]] = MappingProxyType(
@@ -344,7 +343,7 @@ class JudgeOptions:
             )
 
     def _asked(self) -> dict[str, EndpointConfig]:
-        """Returns the models that are asked, by option."""
+        """Returns the endpoints in use, by option."""
         asked: dict[str, EndpointConfig] = {}
         if self.judge in _BY_MODEL:
             asked["--judge-endpoint"] = self.judge_endpoint
@@ -356,13 +355,13 @@ class JudgeOptions:
 
     @property
     def label(self) -> str:
-        """What a board calls it."""
+        """The label of the judges on a board."""
         called = {"--judge-endpoint": self.judge, "--answer-judge": "answers", "--zoom-judge": "zoom"}
         named = [f"{called[option]} {endpoint.model}" for option, endpoint in self._asked().items()]
         return ", ".join(named if self.judge in _BY_MODEL else [self.judge, *named])
 
     def endpoints(self) -> dict[str, EndpointConfig]:
-        """Returns the models that are asked, by option; without those whose replies may all be cached."""
+        """Returns the endpoints to probe, by option; those with a cache are left out, as all replies may be cached."""
         return {
             f"{option.replace('judge-endpoint', 'judge')} {endpoint.model}": endpoint
             for option, endpoint in self._asked().items()
@@ -371,10 +370,10 @@ class JudgeOptions:
 
     @contextmanager
     def chosen(self) -> Iterator[JudgeFor | Mapping[Section, JudgeFor]]:
-        """Gives the judge, as `judge_episodes` takes it, and lets go of its connection afterwards.
+        """Yields the judge in the form that `judge_episodes` takes, and closes its connection on exit.
 
         Raises:
-            ConfigError: If one of the user's own cannot be had.
+            ConfigError: If the user's judge cannot be imported.
         """
         if self.judge in _BY_MODEL:
             from agents.api.client import ChatClient
@@ -387,7 +386,7 @@ class JudgeOptions:
 
     @contextmanager
     def graders(self) -> Iterator[Graders]:
-        """Gives who grades answers and pictures, and lets go of their connections afterwards."""
+        """Yields the graders of answers and images, and closes their connections on exit."""
         asked = self._asked()
         if asked.keys() <= {"--judge-endpoint"}:
             yield NO_GRADERS
@@ -406,19 +405,19 @@ class JudgeOptions:
 
 
 def _endpoint_options(provider: str, served: str) -> str:
-    """Returns the options of a judge's endpoint for what an agent's name has after its colon, `MODEL@URL`."""
+    """Returns the endpoint options for the part of an agent's name after its colon, `MODEL@URL`."""
     model, _, address = served.partition("@")
     options = [f"--judge-endpoint.model {model or 'NAME'}", f"--judge-endpoint.base-url {address or 'URL'}"]
     return " ".join(options + ([] if provider == COMPATIBLE else [f"--judge-endpoint.provider {provider}"]))
 
 
 def _own(name: str) -> JudgeFor:
-    """Returns the user's judges, each made once, as judges are told apart by what they are."""
+    """Returns a function to the user's judges, each created once, as claims are grouped by judge identity."""
     module, _, attribute = name.partition(":")
     instead = "Run from the folder that holds it, or name that folder in PYTHONPATH."
     factory: Any = getattr(import_named(module, option=f"--judge {name}", instead=instead), attribute, None)
     if not callable(factory):
-        raise ConfigError(f"--judge {name}: {module} has no {attribute!r} that could be called.")
+        raise ConfigError(f"--judge {name}: {module} has no callable {attribute!r}.")
 
     @cache
     def judge_for(env_id: str, representation: Any) -> Any:
@@ -430,11 +429,11 @@ def _own(name: str) -> JudgeFor:
 
 
 STRATA: Mapping[str, float] = MappingProxyType({"easy": 0.3, "medium": 0.7, "hard": 1.0})
-"""Largest `zoom_need` of each: scores of 1 to 3, 4 to 7, and 8 to 10."""
+"""Largest `zoom_need` of each stratum; ratings of 1 to 3, 4 to 7, and 8 to 10."""
 
 
 def stratum_of(episode: Record) -> str | None:
-    """Returns the stratum of a judged episode; None where nobody said how much must be magnified."""
+    """Returns the stratum of a judged episode; None if `zoom_need` was not judged."""
     need = (episode.get("judged") or {}).get(ZOOM_NEED)
     if need is None:
         return None
@@ -442,25 +441,25 @@ def stratum_of(episode: Record) -> str | None:
 
 
 def strata_text(episodes: Sequence[Record]) -> str:
-    """Returns a table with a row for every stratum, agent and world; empty where no episode has a stratum."""
+    """Returns a table with a row for every world, stratum, and agent; empty if no episode has a stratum."""
     groups: dict[tuple[str, int, str], list[Record]] = defaultdict(list)
     order = list(STRATA)
-    for each in episodes:
-        if not each["error"] and (stratum := stratum_of(each)) is not None:
-            groups[each["world"], order.index(stratum), each["agent"]].append(each)
+    for episode in episodes:
+        if not episode["error"] and (stratum := stratum_of(episode)) is not None:
+            groups[episode["world"], order.index(stratum), episode["agent"]].append(episode)
     table = []
-    for world, place, agent in sorted(groups):
-        group = groups[world, place, agent]
-        included = [each for each in group if "inclusion" in each["judged"]]
-        grades = [each["judged"][GRADED] for each in group if GRADED in each["judged"]]
+    for world, stratum_index, agent in sorted(groups):
+        group = groups[world, stratum_index, agent]
+        included = [episode for episode in group if "inclusion" in episode["judged"]]
+        grades = [episode["judged"][GRADED] for episode in group if GRADED in episode["judged"]]
         table.append(
             {
                 "world": world,
-                "zoom": order[place],
+                "zoom": order[stratum_index],
                 "agent": agent,
                 "episodes": str(len(group)),
-                "success": _share(group, [float(each["success"]) for each in group]),
-                "inclusion": _share(included, [each["judged"]["inclusion"] for each in included]),
+                "success": _share(group, [float(episode["success"]) for episode in group]),
+                "inclusion": _share(included, [episode["judged"]["inclusion"] for episode in included]),
                 GRADED: f"{fmean(grades):.3f}" if grades else "",
             }
         )

@@ -1,4 +1,4 @@
-"""`python -m benchmarks sb3`: trains a policy of stable-baselines3, the classical row of a board."""
+"""`python -m benchmarks sb3`: trains a policy of stable-baselines3, the classical RL baseline on a board."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from vlm_envs.validation import require_at_least
 
 @dataclass(frozen=True, kw_only=True)
 class Sb3Options:
-    """Train PPO of stable-baselines3 on a world's images and named actions: the classical row of a board.
+    """Train stable-baselines3's PPO on a world's images and named actions: the classical RL baseline on a board.
 
-    Trains on training levels; the policy plays as sb3:DIR.
+    Trains on training levels; play the policy as sb3:DIR.
 
     Attributes:
         world: The world, as ID or ID:ARGUMENT=VALUE,...
-        out: Directory for the policy; a new one.
-        seed: Of weights, levels, and actions.
+        out: New directory for the policy.
+        seed: Seed for weights, levels, and actions.
         timesteps: Actions to train on, rounded up to whole rollouts; None for the world's default.
     """
 
@@ -49,7 +49,7 @@ _DEFAULTS: dict[str, Any] = {
     "cell_px": 0,
     "training_levels": {},
 }
-# Of levels with five and more moves, chance solves next to none: easier ones are trained on, too
+# Random actions solve almost no level with five or more moves, so training includes easier levels
 _GRID = {"timesteps": 600_000, "downscale": 4, "cell_px": 7, "training_levels": {"min_solution_length": 1}}
 _BY_WORLD: dict[str, dict[str, Any]] = {
     "VLM/FrozenLake-v0": _GRID,
@@ -60,10 +60,10 @@ _BY_WORLD: dict[str, dict[str, Any]] = {
 
 
 def run_sb3(options: Sb3Options) -> int:
-    """Trains a policy and prints how to play it.
+    """Trains a policy and prints the command to play it.
 
     Raises:
-        ConfigError: If there is no such world, it has no named actions, or the directory is not empty.
+        ConfigError: If the world does not exist or has no named actions, or the directory is not empty.
         EngineUnavailableError: If stable-baselines3 or the world's engine is missing.
     """
     world = WorldSpec.parse(options.world)

@@ -1,1 +1,1 @@
-"""Speed and memory of the parts on this machine, compared with peers and limits."""
+"""Speed and memory benchmarks on this machine, compared with peers and limits."""

@@ -1,8 +1,8 @@
-"""How long advantage estimation takes, against a time limit.
+"""Duration of advantage estimation, against a time limit.
 
-Run with `python -m benchmarks speed --only gae`. One core, 128 rows of 2,400 tokens in two layouts:
-`dialogue` has 4 turns of 200 observed and 400 generated tokens, `dense` is one generated token after the
-other in 4 turns, the worst case.
+Run with `python -m benchmarks speed --only gae`. Uses one core and 128 rows of 2,400 tokens in two layouts: `dialogue`
+has 4 turns of 200 observed and 400 generated tokens, and `dense`, the worst case, consists of generated tokens in
+4 turns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NUM_TURNS = 4
 
 
 COEFFICIENTS: dict[str, Any] = {"gamma_turn": 0.99, "lambda_turn": 0.95, "gamma_token": 0.999, "lambda_token": 0.95}
-"""Discounts and decays; all below 1, so that a term left out would show."""
+"""Discounts and decays; all below 1, so that an omitted term would be noticed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Inputs:
 
 
 def make_inputs(num_observed_per_turn: int) -> Inputs:
-    """Returns a batch whose turns each begin with that many observed tokens."""
+    """Returns a batch whose turns each begin with `num_observed_per_turn` observed tokens."""
     generator = torch.Generator().manual_seed(0)
     position_T = torch.arange(NUM_TOKENS)
     turn_length = NUM_TOKENS // NUM_TURNS

@@ -1,4 +1,4 @@
-"""`python -m benchmarks gpu`: what the paper's run takes on this machine's GPU, compared with its plan."""
+"""`python -m benchmarks gpu`: measures the paper's run on this machine's GPU and compares it with its plan."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ WORLDS = ("VLM/Sokoban-v0",)
 
 @dataclass(frozen=True, kw_only=True)
 class GpuOptions:
-    """Train a model of random weights as large as the paper's on this machine's GPU, beside its plan.
+    """Train a randomly initialized model of the paper's size on this machine's GPU, and compare it with its plan.
 
-    A Qwen2.5-VL-3B of random weights is written down, and iterations of `vagen_full` are run with it, of LoRA and of
-    all weights: what is learnt is nothing, what it takes is what a real one takes. Responses are as long as can be.
+    Writes a Qwen2.5-VL-3B with random weights and runs iterations of `vagen_full` with it, for LoRA and for all
+    weights. Nothing is learned, but time and memory equal those of a real run. Responses have the maximum length.
 
     Attributes:
-        only: These cases and no others; a wrong name lists all.
-        num_iterations: Of each; the first warms up and is in no median, where there are more. `full` writes 46 GB
-            before the first and 95 GB after each but the last, beside what it wrote before.
-        output: Where checkpoint and runs go; a checkpoint that is there is used.
-        json: File for the numbers; None for gpu.json of `output`.
+        only: Run only these cases; an unknown name lists all of them.
+        num_iterations: Iterations per case; the first is a warm-up and not in medians if there are more. `full` writes
+            46 GB before the first iteration and another 95 GB after each except the last.
+        output: Folder for the checkpoint and runs; an existing checkpoint is reused.
+        json: File for the results; None for gpu.json in `output`.
     """
 
     only: tuple[str, ...] = ()
@@ -40,10 +40,10 @@ class GpuOptions:
 
 
 def run_gpu(options: GpuOptions) -> None:
-    """Runs the cases one after the other, and prints and writes what each took as soon as it is there.
+    """Runs the cases in sequence, and prints and writes each result immediately.
 
     Raises:
-        ConfigError: If there is no such case, no GPU, or a case was run there before.
+        ConfigError: If there is no such case, no GPU, or a case was already run there.
     """
     import torch
 
@@ -54,19 +54,19 @@ def run_gpu(options: GpuOptions) -> None:
         raise ConfigError(f"torch {torch.__version__} sees no CUDA GPU here: there is nothing to measure.")
     for name in names:
         there = options.output / name
-        require(not there.exists(), f"{there} is there already: remove it, or choose another --output.")
+        require(not there.exists(), f"{there} already exists: remove it, or choose another --output.")
     model, results = options.output.absolute() / "qwen2_5_vl_3b", []
     if not (model / "tokenizer.json").is_file():
         save_random_qwen2_5_vl(model, QWEN2_5_VL_3B, WORLDS)
     for name in names:
         results.append(measured(name, model, options.output.absolute(), num_iterations=options.num_iterations))
         path = options.json or options.output / "gpu.json"
-        path.write_text(json.dumps([asdict(each) for each in results], indent=1) + "\n")
+        path.write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n")
         print(*table(results), sep="\n", flush=True)
 
 
 QWEN2_5_VL_3B: dict[str, Any] = json.loads(Path(__file__).with_name("qwen2_5_vl_3b.json").read_text(encoding="utf-8"))
-"""Of Qwen2.5-VL-3B-Instruct, the model of VAGEN's paper."""
+"""Configuration of Qwen2.5-VL-3B-Instruct, the model of VAGEN's paper."""
 
 
 ROOT = Path(__file__).parents[2]
@@ -80,26 +80,26 @@ CASES: dict[str, tuple[str, ...]] = {
     "siblings": (*_ADAPTERS, "--algorithm", "grpo", "--num-groups", "16", "--group-size", "8"),
     "full": ("--memory.freeze-vision-tower", "--memory.offload-optimizer", "--memory.offload-reference", *_UNCOPIED),
 }
-"""What is tried, and what it adds to VAGEN-Full: adapters, with its critic or with eight siblings of each level; or
-all weights of the language models, policy's and critic's, with what is idle in the host's memory."""
+"""Cases with their additions to VAGEN-Full: adapters with its critic or with groups of eight, or all weights of the
+language models of policy and critic, with idle state in the host's memory."""
 
 _SHORT = ("--num-eval-episodes", "0", "--eval-every", "0", "--record-every", "0")
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpuResult:
-    """What iterations of a run took of a GPU.
+    """Time and memory of a run's iterations on a GPU.
 
     Attributes:
         case: A key of `CASES`.
         device: The GPU's name.
-        num_iterations: Iterations; medians are of those behind the first, where there are any.
-        planned_gib: By phase of an iteration, `rollout` and `update`, what the plan has tensors take.
-        measured_gib: The most that they took.
+        num_iterations: Number of iterations; medians exclude the first if there are more.
+        planned_gib: Planned tensor memory by phase of an iteration, `rollout` and `update`.
+        measured_gib: Measured peak tensor memory by phase.
         rollout_s: Seconds of a rollout.
-        update_s: Seconds of all else in an iteration.
-        sampled_tokens_per_s: Tokens a second while playing.
-        metrics: Of the last iteration, all of them.
+        update_s: Seconds of the rest of an iteration.
+        sampled_tokens_per_s: Sampled tokens per second of the rollout.
+        metrics: All metrics of the last iteration.
     """
 
     case: str
@@ -114,17 +114,17 @@ class GpuResult:
 
 
 def measured(case: str, model: Path, output: Path, *, num_iterations: int, more: Sequence[str] = ()) -> GpuResult:
-    """Runs a case for some iterations in a process of its own, and returns what it took.
+    """Runs a case for some iterations in a subprocess and returns its time and memory.
 
     Args:
         case: A key of `CASES`.
         model: A checkpoint's directory.
-        output: Where the run goes, into a folder of the case's name that is not there yet.
-        num_iterations: How many.
-        more: Further options of the run.
+        output: Folder for the run, in a new subfolder with the case's name.
+        num_iterations: Number of iterations.
+        more: Additional options of the run.
 
     Raises:
-        subprocess.CalledProcessError: If the run or its plan failed.
+        subprocess.CalledProcessError: If the run or its plan fails.
     """
     words = ["vagen_full", "--model", str(model), *CASES[case], *more]
     run = [*_SHORT, "--num-iterations", str(num_iterations + 1), "--output", str(output), "--name", case]
@@ -135,18 +135,18 @@ def measured(case: str, model: Path, output: Path, *, num_iterations: int, more:
 
 
 def run_iterations(command: Sequence[str], metrics: Path, num_iterations: int) -> list[dict[str, Any]]:
-    """Runs a training until it has logged some iterations, and kills it: what it would save then is of no use.
+    """Runs a training until it has logged some iterations, then kills it, as its checkpoint is not needed.
 
     Args:
-        command: It; of more iterations than are waited for.
-        metrics: Its log, which is not there yet.
-        num_iterations: How many.
+        command: The training command, with more iterations than `num_iterations`.
+        metrics: Path of its log, which must not exist yet.
+        num_iterations: Number of iterations to wait for.
 
     Returns:
-        What it logged of each.
+        The logged metrics of each iteration.
 
     Raises:
-        subprocess.CalledProcessError: If it ended before.
+        subprocess.CalledProcessError: If the training ends early.
     """
     with subprocess.Popen(command, cwd=ROOT) as process:
         try:
@@ -160,7 +160,7 @@ def run_iterations(command: Sequence[str], metrics: Path, num_iterations: int) -
 
 
 def _iterations(metrics: Path) -> list[dict[str, Any]]:
-    """Returns what a log that is being written has of iterations, whole lines of it."""
+    """Returns the complete lines of iterations in a log that is being written."""
     text = metrics.read_text() if metrics.is_file() else ""
     lines = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
     return [line for line in lines if line["phase"] == "rl"]
@@ -169,7 +169,7 @@ def _iterations(metrics: Path) -> list[dict[str, Any]]:
 def result_of(
     case: str, phases: Mapping[str, Mapping[str, float]], iterations: Sequence[Mapping[str, Any]], device: str
 ) -> GpuResult:
-    """Returns a result of what a plan and a run's metrics say."""
+    """Combines a plan and a run's metrics into a result."""
     later = iterations[1:] or iterations
 
     def median(key: str) -> float:
@@ -190,7 +190,7 @@ def result_of(
 
 
 def planned_gib(phases: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Returns what a plan's phases have tensors take while playing and while learning, in GiB."""
+    """Returns the planned tensor memory during rollout and update, in GiB."""
     tensors = {name: (parts["total"] - parts.get("reserved", 0.0)) / GIB for name, parts in phases.items()}
     learning = [gib for name, gib in tensors.items() if name not in ("sample", "evaluate")]
     return {"rollout": tensors["sample"], "update": max(learning)}
@@ -203,13 +203,13 @@ def table(results: Sequence[GpuResult]) -> list[str]:
         "a second | update |",
         "|---|---|---|---|---|---|",
     ]
-    for each in results:
+    for result in results:
         memory = [
-            f"{each.planned_gib[name]:.1f} and {each.measured_gib[name]:.1f} GiB" for name in ("rollout", "update")
+            f"{result.planned_gib[name]:.1f} and {result.measured_gib[name]:.1f} GiB" for name in ("rollout", "update")
         ]
         lines.append(
-            f"| {each.case} | {' | '.join(memory)} | {each.rollout_s:.0f} s | {each.sampled_tokens_per_s:,.0f} | "
-            f"{each.update_s:.0f} s |"
+            f"| {result.case} | {' | '.join(memory)} | {result.rollout_s:.0f} s | {result.sampled_tokens_per_s:,.0f} | "
+            f"{result.update_s:.0f} s |"
         )
     return lines
 

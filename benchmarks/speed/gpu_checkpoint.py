@@ -1,4 +1,4 @@
-"""A checkpoint of random weights in a published shape, for whoever wants to know what a run takes before it has one."""
+"""A checkpoint of random weights in a published shape, for measuring a run's needs without the real weights."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLIm
 from agents.hf.tiny_vlm import IMAGE_PAD, VIDEO_PAD, VISION_END, VISION_START, build_tokenizer, suite_texts
 
 NUM_LEVELS, VOCAB_SIZE = 8, 4096
-"""Levels of a world that the tokenizer has read, and its most tokens."""
+"""Levels per world for the tokenizer's texts, and the maximum size of its vocabulary."""
 
 
 def save_random_qwen2_5_vl(directory: Path, shape: Mapping[str, Any], env_ids: tuple[str, ...]) -> int:
-    """Writes a Qwen2.5-VL of random bfloat16 weights, with a tokenizer of some worlds' texts; returns its parameters.
+    """Writes a Qwen2.5-VL with random bfloat16 weights and a tokenizer of some worlds' texts; returns its parameters.
 
-    The tokenizer has a few thousand of the model's tokens; those that it lacks are drawn all the same, and are written
-    as nothing.
+    The tokenizer has only a few thousand of the model's tokens; the others are sampled all the same and decode to
+    nothing.
 
     Args:
-        directory: Where to; made if need be.
-        shape: Its configuration, as `benchmarks.speed.gpu` has some.
+        directory: Directory to write; created if necessary.
+        shape: The model's configuration, such as `benchmarks.speed.gpu.QWEN2_5_VL_3B`.
         env_ids: Registered ids of the worlds.
     """
     tokenizer = build_tokenizer(suite_texts(env_ids, NUM_LEVELS), vocab_size=VOCAB_SIZE)

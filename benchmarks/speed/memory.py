@@ -1,4 +1,4 @@
-"""Memory that the plan predicts, compared with what updates take on this machine, each in a process of its own."""
+"""Compares planned memory with the memory that updates use on this machine, each measured in a subprocess."""
 
 from __future__ import annotations
 
@@ -38,27 +38,27 @@ from training.update.update_losses import assigned_credit
 from vlm_envs.validation import require_choice
 
 IMAGE, START, END = 5, 3, 4
-"""Tokens of a picture's placeholder and of its borders."""
+"""Token ids of the image placeholder and of the image's start and end."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryCase:
-    """One update of a Qwen3-VL of random weights, with a critic and a reference.
+    """One update of a Qwen3-VL with random weights, a critic, and a reference.
 
     Attributes:
         width: Hidden size.
         num_layers: Decoder layers.
-        num_heads: Attention heads; half of them have keys and values of their own.
-        vocab_size: Tokens there are.
+        num_heads: Attention heads, with half as many key-value heads.
+        vocab_size: Size of the vocabulary.
         vision_width: Hidden size of the vision tower.
-        num_vision_layers: Its layers.
-        num_rows: Rows of the update, in two optimiser steps.
+        num_vision_layers: Layers of the vision tower.
+        num_rows: Rows of the update, in two optimizer steps.
         micro_batch_rows: Rows of a micro-batch.
         num_turns: Turns of each row.
-        num_turn_tokens: Tokens of a turn, 16 of a picture and a response among them.
+        num_turn_tokens: Tokens of a turn, including 16 of an image and the response.
         num_response_tokens: Tokens of a response.
-        dtype: Type of the weights.
-        gradient_checkpointing: Whether layers keep only what goes into them.
+        dtype: Data type of the weights.
+        gradient_checkpointing: Whether layers keep only their inputs.
     """
 
     width: int
@@ -90,7 +90,7 @@ class MemoryCase:
         return config.model_config(self.vocab_size, {}, **ids)
 
     def run_config(self) -> RunConfig:
-        """Returns the run."""
+        """Returns the run's configuration."""
         return RunConfig(
             name="memory",
             worlds=(WorldSpec(env_id="VLM/FrozenLake-v0"),),
@@ -110,7 +110,7 @@ class MemoryCase:
         return ProcessedImage(inputs=inputs, num_tokens=16, key=b"")
 
     def row(self) -> RowShape:
-        """Returns the rows' shape, as a plan has it."""
+        """Returns the shape of the rows, as in a plan."""
         num_shown = self.num_turn_tokens - self.num_response_tokens
         shown = Segment(num_tokens=num_shown, num_image_tokens=16, num_images=1)
         return RowShape(
@@ -123,7 +123,7 @@ class MemoryCase:
         )
 
     def batch(self) -> Batch:
-        """Returns rows of random tokens, all of one length."""
+        """Returns rows of random tokens with equal lengths."""
         image, generator = self.image(), torch.Generator().manual_seed(0)
         num_rows, num_turns, width = self.num_rows, self.num_turns, self.num_turn_tokens
         ids = torch.randint(8, self.vocab_size, (num_rows, num_turns, width), generator=generator)
@@ -174,12 +174,12 @@ CASES: dict[str, MemoryCase] = {
     "150M": _150M,
     "150M-checkpointed": replace(_150M, gradient_checkpointing=True),
 }
-"""Models of about as many parameters as their names say; those of 20M have a vocabulary as large models do."""
+"""Models with about as many parameters as their names indicate; the 20M ones have the vocabulary of a large model."""
 
 
 MAX_ERROR = 0.15
 
-_ALLOCATOR = {  # every tensor of some size by itself, given back when it is freed: what is resident is what is in use
+_ALLOCATOR = {  # maps each large tensor separately and returns it when freed, so that resident memory is memory in use
     "MALLOC_MMAP_THRESHOLD_": "65536",
     "MALLOC_TRIM_THRESHOLD_": "65536",
     "MALLOC_TOP_PAD_": "0",
@@ -190,14 +190,14 @@ _ALLOCATOR = {  # every tensor of some size by itself, given back when it is fre
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryResult:
-    """A plan beside a measurement.
+    """A planned and a measured amount of memory.
 
     Attributes:
-        case: What was updated.
-        num_parameters: Weights of its policy.
-        phase: In which the plan has most.
-        planned: Bytes of it.
-        measured: Bytes that updates took.
+        case: Name of the case.
+        num_parameters: Parameters of its policy.
+        phase: The phase with the highest planned memory.
+        planned: Planned bytes in that phase.
+        measured: Measured peak bytes of the updates.
     """
 
     case: str
@@ -208,12 +208,12 @@ class MemoryResult:
 
     @property
     def error(self) -> float:
-        """By how much the plan is off, as a share of what was measured; below 0 where it has less."""
+        """The plan's relative error; negative if it is too low."""
         return self.planned / self.measured - 1
 
 
 def checked_cases(names: Sequence[str]) -> list[str]:
-    """Returns the cases of these names, all of them for none.
+    """Validates case names; returns all cases if there are none.
 
     Raises:
         ConfigError: If there is no such case.
@@ -222,10 +222,10 @@ def checked_cases(names: Sequence[str]) -> list[str]:
 
 
 def compared(name: str) -> MemoryResult:
-    """Returns a case's plan beside its measurement, which is made in a process of its own.
+    """Returns a case's planned memory and its measurement in a subprocess.
 
     Raises:
-        subprocess.CalledProcessError: If that process failed.
+        subprocess.CalledProcessError: If the subprocess fails.
     """
     phase, planned, num_parameters = planned_bytes(CASES[name])
     ran = subprocess.run(
@@ -241,7 +241,7 @@ def compared(name: str) -> MemoryResult:
 
 
 def planned_bytes(case: MemoryCase) -> tuple[str, float, int]:
-    """Returns the phase in which a case's plan has most, its bytes, and the policy's parameters, from config.json."""
+    """Returns the phase with the highest planned memory, its bytes, and the policy's number of parameters."""
     config = case.run_config()
     with tempfile.TemporaryDirectory() as directory:
         case.model_config().save_pretrained(directory)
@@ -255,38 +255,38 @@ def planned_bytes(case: MemoryCase) -> tuple[str, float, int]:
 
 
 def table(results: list[MemoryResult]) -> list[str]:
-    """Returns results as lines."""
+    """Returns results as lines of a table."""
     mib = 2**20
     return [
         f"{'case':18} {'parameters':>12} {'planned MiB':>12} {'measured MiB':>13} {'error':>7}  most in",
         *(
-            f"{each.case:18} {each.num_parameters:12,} {each.planned / mib:12,.1f} {each.measured / mib:13,.1f} "
-            f"{each.error:+7.1%}  {each.phase}"
-            for each in results
+            f"{result.case:18} {result.num_parameters:12,} {result.planned / mib:12,.1f} "
+            f"{result.measured / mib:13,.1f} {result.error:+7.1%}  {result.phase}"
+            for result in results
         ),
     ]
 
 
 WARM_UP = MemoryCase(width=64, num_layers=2, num_heads=2, num_rows=4, num_turns=2)
 NUM_UPDATES = 2
-"""The first makes the optimisers' states; in the second they are there all along."""
+"""The first update creates the optimizer states; in the second they exist throughout."""
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def measured_bytes(case: MemoryCase) -> int:
-    """Returns the most resident memory of a case's updates beyond what was resident before, in bytes. Linux only."""
+    """Returns the peak resident memory of a case's updates above the level before, in bytes. Linux only."""
     _update(WARM_UP, case.dtype)
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     before = _resident_bytes("VmRSS")
-    _CLEAR.write_text("5")  # forgets the most so far
+    _CLEAR.write_text("5")  # resets the peak
     _update(case, case.dtype)
     return _resident_bytes("VmHWM") - before
 
 
 def _update(case: MemoryCase, dtype: str) -> None:
-    """Makes a model with all that belongs to it, and updates it."""
+    """Creates a model with its learner and runs the updates."""
     config = case.run_config()
     with torch.device("cpu"):
         model = Qwen3VLForConditionalGeneration._from_config(case.model_config(), dtype=getattr(torch, dtype))

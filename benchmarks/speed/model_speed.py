@@ -1,4 +1,4 @@
-"""How fast the shipped tiny model plays whole rollouts."""
+"""Rollout speed of the shipped tiny model."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from vlm_envs.splits import split_seeds
 from vlm_envs.vector.vector_world import VectorWorld
 
 DELAYS_MS = (0, 50)
-"""How long a world takes to answer, beside what it computes."""
+"""Delays that are added to a world's response time."""
 
 
 def rollout_turns_per_s(*, quick: bool) -> list[Row]:
-    """Measures rollouts of the shipped tiny model, groups of four in worlds that answer at once or after 50 ms.
+    """Measures rollouts of the shipped tiny model, in groups of four, in worlds that answer immediately or after 50 ms.
 
-    Slow worlds have a thread each, as if they were elsewhere. The peer is the rollout that is in step, on the same
-    levels; each side draws on its own, and its own turns count.
+    Slow worlds run in separate threads, like remote ones. The peer is the synchronous rollout on the same levels; as
+    each side samples independently, its rate is based on its own turns.
     """
     num_groups, num_repeats = (2, 1) if quick else (32, 5)
     config = frozenlake_tiny()
@@ -63,7 +63,7 @@ def rollout_turns_per_s(*, quick: bool) -> list[Row]:
 
 
 def _late(delay_s: float, env_id: str, kwargs: Mapping[str, Any]) -> gym.Env[Any, Any]:
-    """Returns a world that answers late."""
+    """Returns a world with an artificial delay."""
     world = make(env_id, split="train", **kwargs)
     step = world.unwrapped.step
 

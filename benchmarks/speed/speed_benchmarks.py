@@ -1,4 +1,4 @@
-"""The speed benchmarks by name, one run over some of them, and its table."""
+"""The speed benchmarks by name, and their results as a table."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from vlm_envs.validation import require_choice
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement, alone or beside a peer or a limit of the same unit.
+    """One measurement, optionally compared with a peer or a limit in the same unit.
 
     Attributes:
-        name: What was measured.
+        name: Description of the measurement.
         median: Median over the repeats, in `unit`.
         unit: `"s"` or `"ms"` for durations; a rate ends in `"/s"`.
-        compared_with: What `reference` is of, in words; empty when nothing is compared.
-        reference: The peer's median in the same run, or the limit; None when nothing is compared.
-        is_limit: Whether `reference` has to be met. A peer is only reported.
+        compared_with: Description of `reference`; empty without a comparison.
+        reference: The peer's median in the same run, or the limit; None without a comparison.
+        is_limit: Whether `reference` must be met. A peer is only reported.
     """
 
     name: str
@@ -41,12 +41,12 @@ class Row:
 
     @classmethod
     def limited(cls, name: str, median: float, unit: str, limit: float) -> Row:
-        """Returns a row that has to meet a limit."""
+        """Returns a row that must meet a limit."""
         return cls(name, median, unit, "limit", limit, is_limit=True)
 
     @property
     def ratio(self) -> float | None:
-        """How many times better than the reference: faster for rates, shorter for durations."""
+        """How many times better than the reference: higher for rates, shorter for durations."""
         if self.reference is None:
             return None
         if self.unit.endswith("/s"):
@@ -55,18 +55,18 @@ class Row:
 
     @property
     def passed(self) -> bool | None:
-        """Whether the limit is met; None where there is none."""
+        """Whether the limit is met; None without a limit."""
         return self.ratio >= 1.0 if self.is_limit and self.ratio is not None else None
 
 
 def median_times_s(calls: Sequence[Callable[[], object]], num_repeats: int) -> list[float]:
-    """Times calls that are to be compared with each other.
+    """Times several calls for comparison.
 
-    Each is called once to warm up. Then they take turns, so that a machine that slows down slows all of them.
+    Each is called once to warm up. Then they alternate, so that a machine that slows down affects all of them.
 
     Args:
-        calls: What to time.
-        num_repeats: Timed calls of each, at least 1.
+        calls: The calls to time.
+        num_repeats: Timed repeats of each call, at least 1.
 
     Returns:
         The median duration of each call, in seconds.
@@ -83,21 +83,21 @@ def median_times_s(calls: Sequence[Callable[[], object]], num_repeats: int) -> l
 
 
 def per_second(amount: float, calls: Sequence[Callable[[], object]], num_repeats: int) -> list[float]:
-    """Returns the median rate of each call, which does `amount` of something; see `median_times_s`."""
+    """Returns the median rate of each call, which processes `amount` items; see `median_times_s`."""
     return [amount / time_s for time_s in median_times_s(calls, num_repeats)]
 
 
 Benchmark = Callable[[bool], list[Row]]
-"""Measures; with True it makes a smoke run whose numbers mean little."""
+"""Runs a benchmark; with True, as a smoke test whose numbers mean little."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpeedReport:
-    """What a run measured.
+    """The results of a run.
 
     Attributes:
         rows: Rows by benchmark.
-        skipped: Why a benchmark did not run, by its name.
+        skipped: Reasons for skipped benchmarks, by name.
     """
 
     rows: dict[str, list[Row]]
@@ -109,7 +109,7 @@ class SpeedReport:
         return all(row.passed is not False for rows in self.rows.values() for row in rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns rows, verdicts and the machine as plain data."""
+        """Returns rows, verdicts, and the machine as plain data."""
         measured = {
             name: [{**asdict(row), "ratio": row.ratio, "passed": row.passed} for row in rows]
             for name, rows in self.rows.items()
@@ -118,7 +118,7 @@ class SpeedReport:
 
 
 def _from(module: str, name: str, *args: Any) -> Benchmark:
-    """Returns a measurement that is imported only when it runs: listing benchmarks must not need torch."""
+    """Returns a benchmark that is imported when it runs, so that listing benchmarks does not need torch."""
 
     def run(quick: bool) -> list[Row]:
         measure: Callable[..., list[Row]] = getattr(importlib.import_module(f"benchmarks.speed.{module}"), name)
@@ -143,10 +143,10 @@ BENCHMARKS: dict[str, Benchmark] = {
 
 
 def checked_names(names: Iterable[str]) -> list[str]:
-    """Returns the names, or those of all benchmarks if there are none.
+    """Validates benchmark names; returns all benchmarks if there are none.
 
     Raises:
-        ConfigError: If one is unknown.
+        ConfigError: If a name is unknown.
     """
     return [require_choice("--only", name, BENCHMARKS) for name in names] or list(BENCHMARKS)
 
@@ -154,15 +154,15 @@ def checked_names(names: Iterable[str]) -> list[str]:
 def run_speed(
     names: Sequence[str], *, quick: bool = False, on_start: Callable[[str], None] = lambda name: None
 ) -> SpeedReport:
-    """Runs benchmarks one after the other.
+    """Runs benchmarks in sequence.
 
     Args:
-        names: Which; see `checked_names`.
-        quick: Smoke run.
+        names: Names of the benchmarks; see `checked_names`.
+        quick: Whether to run a smoke test.
         on_start: Called with each benchmark's name before it runs.
 
     Returns:
-        Rows of those that ran, and reasons for those that could not.
+        Rows of benchmarks that ran, and reasons for those that could not.
     """
     rows: dict[str, list[Row]] = {}
     skipped: dict[str, str] = {}
@@ -178,7 +178,7 @@ def run_speed(
 
 
 def machine() -> dict[str, Any]:
-    """Returns what a number depends on besides the code."""
+    """Returns the platform and package versions that affect results."""
     versions = {
         name: importlib.metadata.version(name)
         for name in ("gymnasium", "numpy", "torch", "transformers")
@@ -216,5 +216,5 @@ def print_table(rows: Mapping[str, Sequence[Row]]) -> None:
 
 
 def _number(value: float) -> str:
-    """Returns three significant digits, or thousands with separators."""
+    """Returns a number with three significant digits, or from 1,000 as an integer with separators."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""How fast worlds, their engines, judges, and workers are."""
+"""Speed of worlds, their engines, judges, and workers."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from vlm_envs.worlds.grids.grid_levels import Direction
 from vlm_envs.worlds.grids.grid_world import ACTION_NAMES
 
 LAKE = ("SFFF", "FHFH", "FFFH", "HFFG")
-"""Gymnasium's own 4x4 map, so that both sides walk over the same ice."""
+"""Gymnasium's 4x4 map, so that both sides use the same level."""
 ROOM = "######\n#____#\n#_X__#\n#__P_#\n#_O__#\n######"
 GYMNASIUM_ACTIONS = {"Left": 0, "Down": 1, "Right": 2, "Up": 3}
 GYMNASIUM_CELL_PX = 64
-"""Side of a cell in the image that Gymnasium draws of a 4x4 lake."""
+"""Side of a cell in Gymnasium's image of a 4x4 lake."""
 
 BATCH_SIZE = 1024
 NUM_ENVS = 16
 IMPORT_LIMIT_S = 0.5
 
 _MANY_TURNS = 10**6
-"""No turn limit in practice: episodes end by what happens in the world, on both sides alike."""
+"""Effectively no turn limit: episodes end only by their dynamics, on both sides."""
 _CHECKOUT = Path(__file__).parents[2]
 _IMPORTS = (
     "import time, gymnasium\nstart_s = time.perf_counter()\nimport vlm_envs\nprint(time.perf_counter() - start_s)"
@@ -50,7 +50,7 @@ _IMPORTS = (
 
 
 def response(action_name: str) -> str:
-    """Returns a whole response that carries out one action."""
+    """Returns a complete response that executes one action."""
     return (
         "<think><observation>unknown</observation><reasoning>one move</reasoning>"
         f"<prediction>unknown</prediction></think><answer>{action_name}</answer>"
@@ -58,10 +58,10 @@ def response(action_name: str) -> str:
 
 
 def steps_per_s(*, quick: bool) -> list[Row]:
-    """Measures whole steps in this process: read the response, move, draw the image, write the state.
+    """Measures complete steps in this process: parsing the response, moving, rendering the image, writing the state.
 
-    The peer draws an image of the same size each step, on the same map and with the same moves, resets
-    included; it reads no text and writes none.
+    The peer renders an image of the same size in each step, on the same map and with the same moves, including resets;
+    it neither parses nor writes text.
     """
     num_steps, num_repeats = (60, 2) if quick else (2000, 7)
     names = [ACTION_NAMES[action] for action in np.random.default_rng(0).integers(len(ACTION_NAMES), size=num_steps)]
@@ -83,7 +83,7 @@ def steps_per_s(*, quick: bool) -> list[Row]:
 
 
 def _one_world(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
-    # With so many turns the level generator would otherwise look for very long solutions.
+    # With so many turns, the level generator would otherwise search for very long solutions
     return vlm_envs.make(
         env_id, max_turns=_MANY_TURNS, max_solution_length=20, disable_env_checker=True, **kwargs
     ).unwrapped
@@ -98,7 +98,7 @@ def _walk(env: gym.Env[Any, Any], names: Sequence[str], options: dict[str, Any] 
 
 
 def _gymnasium_lake() -> gym.Env[Any, Any] | None:
-    """Returns the peer, or None where it cannot draw."""
+    """Returns the peer, or None if it cannot render."""
     try:
         env = gym.make(
             "FrozenLake-v1", desc=list(LAKE), is_slippery=False, render_mode="rgb_array", disable_env_checker=True
@@ -122,7 +122,7 @@ def _walk_gymnasium(env: gym.Env[Any, Any], names: Sequence[str]) -> None:
 
 
 def batched_steps_per_s(*, quick: bool) -> list[Row]:
-    """Measures 1,024 levels moved by numbers in one call: bare dynamics against the scalar step, then with images."""
+    """Measures 1,024 levels moved by action indices in one call: dynamics against the scalar step, then with images."""
     actions = np.random.default_rng(0).integers(0, 4, BATCH_SIZE)
     rows = []
     for name in ("FrozenLake", "Sokoban"):
@@ -159,7 +159,7 @@ def import_time_s(*, quick: bool) -> list[Row]:
 
 JUDGE_LIMIT_PER_S = 500.0
 JUDGED_WORLDS = ("VLM/FrozenLake-v0", "VLM/Sokoban-v0", "VLM/Navigation-v0")
-"""One world of each kind of rules that can be played without an engine. PrimitiveSkill's take less time than these."""
+"""One world per kind of rules that runs without an engine. PrimitiveSkill's rules take less time than these."""
 
 
 def judged_turns_per_s(*, quick: bool) -> list[Row]:
@@ -176,7 +176,7 @@ def judged_turns_per_s(*, quick: bool) -> list[Row]:
 
 
 def oracle_turns(env_id: str, representation: Representation, num_turns: int) -> list[Trajectory]:
-    """Returns episodes of one turn, the oracle's first, on as many training levels."""
+    """Returns single-turn episodes, the oracle's first turn on each of `num_turns` training levels."""
     with world_vector(env_id, num_turns, representation=representation, obs_mode="text") as worlds:
         episodes = rollout(OracleAgent(), worlds, range(num_turns), env_ids=[env_id] * num_turns)
     return [replace(episode, turns=episode.turns[:1]) for episode in episodes]
@@ -188,11 +188,11 @@ class EngineCase:
 
     Attributes:
         title: Its name in the table.
-        unit: What is counted, per second.
-        limit: The least per second.
-        num_turns: Turns of a repeat.
-        num_repeats: Repeats.
-        is_planned: Whether actions are planned; else they are random.
+        unit: Counted events per second.
+        limit: Minimum rate.
+        num_turns: Turns per repeat.
+        num_repeats: Number of repeats.
+        is_planned: Whether actions are planned; otherwise they are random.
         kwargs: Arguments of the world.
     """
 
@@ -227,10 +227,10 @@ ENGINES = {
 
 
 def engine_turns_per_s(env_id: str, *, quick: bool) -> list[Row]:
-    """Measures turns of a world of `ENGINES`, each with its image and its state in words."""
+    """Measures turns of a world of `ENGINES`, including the image and the state text."""
     case = ENGINES[env_id]
     num_turns, num_repeats = (case.num_turns // 12, 2) if quick else (case.num_turns, case.num_repeats)
-    # For all repeats: homes, motions and drawings seen before would come from a cache
+    # Shared by all repeats, because previously seen homes, motions, and drawings would come from a cache
     seeds, rng = itertools.count(), np.random.default_rng(0)
 
     def action(world: World[Any, Any]) -> Any:
@@ -246,7 +246,7 @@ def engine_turns_per_s(env_id: str, *, quick: bool) -> list[Row]:
 def _play(
     world: World[Any, Any], action: Callable[[World[Any, Any]], Any], seeds: Iterator[int], num_turns: int
 ) -> None:
-    """Plays turns of one action, on a new level whenever an episode ends."""
+    """Plays single-action turns, on a new level whenever an episode ends."""
     is_over = True
     for _ in range(num_turns):
         if is_over:
@@ -260,16 +260,16 @@ WALKS: dict[str, tuple[tuple[str, str], dict[str, Any]]] = {
     "VLM/FrozenLake-v0": (("Right", "Left"), {"desc": LAKE}),
     "VLM/Navigation-v0": (("rotateright", "rotateleft"), {}),
 }
-"""Two actions of each world that undo each other, so that no episode ends, and the world's arguments."""
+"""Two actions per world that undo each other, so that no episode ends, and the world's arguments."""
 
 
 def vector_steps_per_s(*, quick: bool) -> list[Row]:
-    """Measures whole steps of 16 lakes stepped together, by where they run; starting them is not counted."""
+    """Measures complete steps of 16 FrozenLake worlds by kind of worker, without startup."""
     return _by_workers("VLM/FrozenLake-v0", LOCAL_KINDS, quick=quick)
 
 
 def spread_steps_per_s(*, quick: bool) -> list[Row]:
-    """Measures whole steps of 16 worlds, as many workers as there are CPUs; starting them is not counted."""
+    """Measures complete steps of 16 worlds by kind of worker, with a worker per CPU, without startup."""
     return [row for env_id in WALKS for row in _by_workers(env_id, KINDS, quick=quick)]
 
 

@@ -1,1 +1,1 @@
-"""Whole training iterations, ours and those of peers, on equal work."""
+"""Compares training iterations of this project and of its peers on equal work."""

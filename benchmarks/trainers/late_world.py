@@ -1,4 +1,4 @@
-"""A world and a judge that take a given time, in which any text is a move and earns a number."""
+"""A world and a judge with given delays, in which any text is a valid move with a score."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ NUM_MOVES = 3
 
 
 def share_of(text: str) -> float:
-    """Returns a number in [0, 1) that a text decides, and that is another for almost any other text."""
+    """Returns a number in [0, 1) that is a hash of a text."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=6).digest(), "big") / 2**48
 
 
 class LateLake(FrozenLakeWorld):
-    """FrozenLake for measuring: any text is three moves of the player, so that each turn shows a new picture.
+    """FrozenLake for measurements: any text is three moves of the player, so that each turn shows a new image.
 
-    Which way is decided by the text alone, among the moves after which the episode goes on. So all episodes have
-    `max_turns` turns, whatever the policy says, and siblings that say different things see different pictures where
-    there is more than one way. After an odd number of moves nobody is where they were.
+    The text alone selects among the moves that do not end the episode. Every episode thus has `max_turns` turns,
+    whatever the policy writes, and episodes of a group with different texts see different images if there is more than
+    one possible move. As the number of moves is odd, the player never ends a turn where it started.
 
     Args:
-        answer_ms: How long a step takes beside what it computes, in milliseconds.
-        **kwargs: Those of FrozenLake.
+        answer_ms: Delay added to each step, in milliseconds.
+        **kwargs: Arguments of FrozenLake.
     """
 
     def __init__(self, *, answer_ms: float = 0.0, **kwargs: Any) -> None:
@@ -49,15 +49,15 @@ class LateLake(FrozenLakeWorld):
             time.sleep(self._answer_s)
         state, ways = self.state, []
         for number in range(NUM_MOVES):
-            open_ways = [way for way in Direction if _goes_on(state, way)]  # back, if nothing else
+            open_ways = [way for way in Direction if _goes_on(state, way)]  # at least the way back
             ways.append(open_ways[int(share_of(f"{number} {action}") * len(open_ways))])
             state = state.move(ways[-1])
-        said = dict.fromkeys(self.turn_format.sections, "-") | {"answer": ", ".join(way.title for way in ways)}
-        return super().step(self.turn_format.write(said))
+        sections = dict.fromkeys(self.turn_format.sections, "-") | {"answer": ", ".join(way.title for way in ways)}
+        return super().step(self.turn_format.write(sections))
 
 
 def _goes_on(state: FrozenLakeState, way: Direction) -> bool:
-    """Returns whether a move leads onto another cell that is ice."""
+    """Returns whether a move leads to another cell of ice, so that the episode continues."""
     moved = state.move(way)
     return moved != state and not (moved.is_on_goal or moved.is_in_hole)
 
@@ -69,7 +69,7 @@ LATE_JUDGE = "late_judge"
 
 
 def late_judge(answer_ms: float, num_parallel: int) -> EachByItself:
-    """Returns a judge that takes a while per episode, and judges several at a time, like a model behind an endpoint."""
+    """Returns a judge with a delay per episode that judges several concurrently, like a model behind an endpoint."""
     slots, numbers = threading.BoundedSemaphore(num_parallel), itertools.count()
 
     async def rewarded(episode: Trajectory) -> Reward:
@@ -86,6 +86,6 @@ def late_judge(answer_ms: float, num_parallel: int) -> EachByItself:
 
 
 def register_judge(answer_ms: float, num_parallel: int) -> str:
-    """Makes the judge known to runs of this process; returns its name."""
+    """Registers the judge in this process and returns its name."""
     register(EpisodeReward(name=LATE_JUDGE, build=lambda models: late_judge(answer_ms, num_parallel)))
     return LATE_JUDGE

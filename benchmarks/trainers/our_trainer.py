@@ -1,4 +1,4 @@
-"""Our trainer on the compared work, without evaluations and checkpoints, and the stopwatch for its parts."""
+"""Our trainer on the compared work, without evaluations and checkpoints, and a stopwatch for its parts."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from vlm_envs.vector.vector_world import VectorWorld
 
 
 class EndlessEncoder(ChatEncoder):
-    """A chat format whose end of turn is never sampled, so that every response has the length it may have."""
+    """A chat format that never samples the end of a turn, so that every response has the maximum length."""
 
     def suppressed_ids(self) -> list[int]:
-        """Returns what a policy never samples, which is the end of turn, too."""
+        """Returns the tokens that are never sampled, including the end of a turn."""
         return sorted({*super().suppressed_ids(), self.end_of_turn_id})
 
 
 def load(work: Work) -> tuple[Any, EndlessEncoder]:
-    """Returns the checkpoint's model in float32, and its chat format."""
+    """Loads the checkpoint's model in float32 and its chat format."""
     model, encoder = load_checkpoint(model_directory(work.model), dtype="float32")
     return model, EndlessEncoder(encoder.tokenizer, encoder.image_reader)
 
 
 def run_config(work: Work, mode: Mode) -> RunConfig:
-    """Returns the run; its judge must be registered."""
+    """Returns the run's configuration; its judge must be registered."""
     return RunConfig(
         name="trainer_benchmark",
         model=work.model,
@@ -59,7 +59,8 @@ def run_config(work: Work, mode: Mode) -> RunConfig:
                 num_workers=work.num_episodes if mode.workers != "serial" else None,
             ),
         ),
-        num_iterations=work.num_iterations + 1 + mode.staleness,  # so that the last that counts has one beside it, too
+        # With staleness, the last measured iteration must also overlap with the sampling of another one
+        num_iterations=work.num_iterations + 1 + mode.staleness,
         num_groups=work.num_groups,
         group_size=work.group_size,
         sampling=SamplingConfig(max_new_tokens=work.tokens),
@@ -81,13 +82,13 @@ def run_config(work: Work, mode: Mode) -> RunConfig:
         checkpoint_every=0,
         record_every=0,
         device="cpu",
-        num_threads=max(1, work.num_threads // (1 + mode.staleness)),  # sampling and update have half of them each
+        num_threads=max(1, work.num_threads // (1 + mode.staleness)),  # with staleness, half for sampling
         engine="local",
     )
 
 
 def measured(work: Work, mode: Mode) -> Measured:
-    """Returns what iterations take, after one that warms up."""
+    """Returns the measured iterations, after one that warms up."""
     register_judge(work.judge_ms, work.judge_parallel)
     config = run_config(work, mode)
     prepare(config)
@@ -117,7 +118,7 @@ def measured(work: Work, mode: Mode) -> Measured:
 
 
 def _kept(collector: Collector) -> list[list[TrajectoryGroup]]:
-    """Returns a list to which what is played is added from here on."""
+    """Returns a list to which the collector's episodes are appended from now on."""
     played: list[list[TrajectoryGroup]] = []
     collect = collector.collect
 
@@ -130,9 +131,11 @@ def _kept(collector: Collector) -> list[list[TrajectoryGroup]]:
 
 
 def _require_the_work(work: Work, iteration: int, groups: list[TrajectoryGroup]) -> None:
-    """Checks that an iteration was what `work` says."""
+    """Checks that an iteration did the work that `work` specifies."""
     assert [group.trajectories[0].seed for group in groups] == work.levels(iteration), "other levels were played"
-    lengths = [[len(turn.response_ids) for turn in each.turns] for group in groups for each in group.trajectories]
+    lengths = [
+        [len(turn.response_ids) for turn in trajectory.turns] for group in groups for trajectory in group.trajectories
+    ]
     assert lengths == [[work.tokens] * work.turns] * work.num_episodes, "turns or responses have other lengths"
 
 
@@ -147,11 +150,11 @@ def _watch(trainer: Trainer, watch: Stopwatch) -> None:
 
 
 class Stopwatch:
-    """Seconds of one thread by part. Time in a part within another counts for the inner one only.
+    """Measures the seconds of one thread by part; time in a nested part counts only for the inner one.
 
     Args:
-        base: The part that everything else belongs to.
-        clock: Gives seconds.
+        base: The part for all other time.
+        clock: Returns seconds.
     """
 
     def __init__(self, base: str, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -162,7 +165,7 @@ class Stopwatch:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Has what happens within the block belong to a part; other threads change nothing."""
+        """Counts the time within the block for a part; has no effect in other threads."""
         if threading.get_ident() != self._thread:
             yield
             return
@@ -181,7 +184,7 @@ class Stopwatch:
         return seconds
 
     def wrap(self, owner: Any, name: str, part: str) -> None:
-        """Has a method of an object or a class belong to a part."""
+        """Counts the time of an object's or a class's method for a part."""
         inner = getattr(owner, name)
 
         @functools.wraps(inner)
@@ -198,13 +201,13 @@ class Stopwatch:
 
 
 class ModelCounts:
-    """Tokens and pictures that go through a model, padding included, told apart by whether gradients are taken.
+    """Counts tokens and images that a model processes, including padding, with and without gradients.
 
-    A pass of several columns without gradients is a prefill, and its time belongs to that part.
+    A pass over several columns without gradients is a prefill, and its time counts for that part.
 
     Args:
-        watch: Counts the time.
-        models: Qwen3-VLs with their heads, counted together; two of them may be at work at a time.
+        watch: Measures the time.
+        models: Qwen3-VLs with their heads, counted together; two of them may run concurrently.
     """
 
     def __init__(self, watch: Stopwatch, *models: Any) -> None:

@@ -1,4 +1,4 @@
-"""One process of the comparison: `python -m benchmarks.trainers.peer_process PEER WORK`, its last line JSON."""
+"""One process of the comparison: `python -m benchmarks.trainers.peer_process PEER WORK`; its last line is JSON."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from benchmarks.trainers.trainer_comparison import MODES, SAME, TRL, Work
 
 
 def run(what: str, work: Work) -> dict[str, Any]:
-    """Returns what a peer or a mode of ours was measured at, or how alike the two are."""
+    """Returns the measurements of a peer or of one of our modes, or the comparison of log-probabilities."""
     declare_operators()
-    # Imported here, behind the operators, and because our side must not need TRL
+    # Imported after the operators are declared, and only if needed, because our side must not need TRL
     if what == SAME:
         from benchmarks.trainers.trl_peer import likeness
 
@@ -31,11 +31,11 @@ def run(what: str, work: Work) -> dict[str, Any]:
     return asdict(measured_ours(work, MODES[what]))
 
 
-_libraries: list[object] = []  # What is declared lasts as long as its library
+_libraries: list[object] = []  # operators stay declared as long as their library exists
 
 
 def declare_operators() -> None:
-    """Declares the operators where torchvision's own are not there; to be called before it is imported."""
+    """Declares torchvision's operators if its own are missing; call before importing torchvision."""
     if _libraries or importlib.util.find_spec("torchvision") is None or version("torchvision").endswith("+cpu"):
         return
     import torch

@@ -1,4 +1,4 @@
-"""`python -m benchmarks trainer`: our trainer and a peer's on equal work, in processes that take turns."""
+"""`python -m benchmarks trainer`: compares our trainer with a peer's on equal work, in alternating processes."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from vlm_envs.splits import split_seeds
 from vlm_envs.validation import require, require_at_least, require_choice
 
 FIRST_SEED = 100_000_000
-"""Of the levels, as a run of seed 0 draws them (`training.loop.collect`); others in each iteration."""
+"""First seed of the levels, as for a run with seed 0 (`training.loop.collect`); each iteration has other levels."""
 
 SAME = "same"
 TRL = "trl"
-"""What a process of the comparison is asked for, beside the modes of our side."""
+"""Tasks of a comparison process, apart from the modes of our side."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """Iterations of GRPO: groups of siblings, turns of forced length, one optimiser step.
+    """Iterations of GRPO with fixed group size, number of turns, and response length, and one optimizer step each.
 
     Attributes:
         num_groups: Start states per iteration.
-        group_size: Siblings per start state, at least 2.
-        turns: Of each episode.
-        tokens: Of each response.
-        world_ms: How long a world takes to answer, beside what it computes.
-        judge_ms: How long a judge takes for an episode.
-        judge_parallel: Questions to the judge that may be under way at a time.
+        group_size: Episodes per start state, at least 2.
+        turns: Turns per episode.
+        tokens: Tokens per response.
+        world_ms: Delay added to each step of a world.
+        judge_ms: Delay of a judge per episode.
+        judge_parallel: Concurrent questions to the judge.
         micro_batch_size: Rows per forward and backward pass; divides the number of episodes.
-        learning_rate: Of AdamW.
-        num_iterations: Measured ones; another one before them warms up.
+        learning_rate: Learning rate of AdamW.
+        num_iterations: Measured iterations, after one more that warms up.
         num_threads: CPU threads of torch.
-        model: The checkpoint, a directory or a shipped one.
+        model: The checkpoint, as a directory or the name of a shipped one.
     """
 
     num_groups: int = 32
@@ -63,7 +63,7 @@ class Work:
 
     @property
     def num_episodes(self) -> int:
-        """Of an iteration."""
+        """Episodes per iteration."""
         return self.num_groups * self.group_size
 
     def levels(self, iteration: int) -> list[int]:
@@ -72,24 +72,24 @@ class Work:
 
     @property
     def world_kwargs(self) -> dict[str, Any]:
-        """Arguments of the world, see `benchmarks.trainers.late_world.LateLake`; both sides make the same."""
+        """Arguments of the world (`benchmarks.trainers.late_world.LateLake`), the same on both sides."""
         settings = {"prompt_format": "grounding_worldmodeling", "representation": "structured", "prompt_example": False}
         return {**settings, "max_turns": self.turns, "answer_ms": self.world_ms}
 
 
 PARTS = ("prefill", "decode", "encode", "worlds", "judges", "passes", "update", "rest")
-"""Of an iteration: prompts through the model; tokens drawn; observations made tokens and patches; waiting for worlds
-and for judges; passes between the two; gradients and the optimiser's step; all else."""
+"""Parts of an iteration: model passes over prompts; sampling of tokens; conversion of observations to tokens and
+patches; waiting for worlds and for judges; passes between rollout and update; gradients and optimizer step; rest."""
 ROLLOUT = ("prefill", "decode", "encode", "worlds")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lap:
-    """One iteration.
+    """The times and counts of one iteration.
 
     Attributes:
-        seconds: By part.
-        counts: Tokens and pictures that went through the model, see `benchmarks.trainers.our_trainer.ModelCounts`.
+        seconds: Seconds by part.
+        counts: Tokens and images processed by the model; see `benchmarks.trainers.our_trainer.ModelCounts`.
     """
 
     seconds: Mapping[str, float]
@@ -98,11 +98,11 @@ class Lap:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """Iterations of one process.
+    """The iterations of one process.
 
     Attributes:
-        laps: Each of them.
-        peak_mib: Most resident memory of the process.
+        laps: The iterations.
+        peak_mib: Peak resident memory of the process.
     """
 
     laps: Sequence[Lap]
@@ -110,18 +110,18 @@ class Measured:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Measured:
-        """Returns what `asdict` made plain data."""
+        """Rebuilds a result from the plain data of `asdict`."""
         return cls(laps=[Lap(**lap) for lap in data["laps"]], peak_mib=data["peak_mib"])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Medians:
-    """Iterations of all processes of one trainer on one case.
+    """Medians over all processes of one trainer in one case.
 
     Attributes:
-        iteration_s: Median of whole iterations, in seconds.
-        parts_s: Medians by part, which need not add up to it.
-        counts: Medians of counts by name.
+        iteration_s: Median duration of an iteration, in seconds.
+        parts_s: Median durations by part, which need not add up to `iteration_s`.
+        counts: Median counts by name.
         peak_mib: Median over processes.
     """
 
@@ -144,22 +144,22 @@ class Medians:
 
     @property
     def rollout_s(self) -> float:
-        """Seconds that the episodes take, worlds included."""
+        """Seconds of the rollout, including worlds."""
         return sum(self.parts_s[part] for part in ROLLOUT)
 
 
 def peak_mib() -> float:
-    """Returns the most memory that was resident so far, in MiB."""
+    """Returns the peak resident memory of this process so far, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 class Mode(NamedTuple):
-    """How our side plays.
+    """A rollout mode of our trainer.
 
     Attributes:
-        rollout: As in `RunConfig`.
-        workers: As in `WorldSpec`.
-        staleness: As in `RunConfig`.
+        rollout: See `RunConfig`.
+        workers: See `WorldSpec`.
+        staleness: See `RunConfig`.
     """
 
     rollout: Literal["barrier", "async"]
@@ -175,36 +175,36 @@ MODES = {
     "beside_update": Mode("barrier", "serial", staleness=1),
     "beside_update_threads": Mode("barrier", "thread", staleness=1),
 }
-"""By name; with threads, each world has one; beside the update, the next batch is sampled meanwhile."""
+"""Modes by name; with threads, each world has one; with staleness, the next batch is sampled during the update."""
 
 MAX_DIFFERENCE = 1e-4
-"""Of log-probabilities of one frozen trajectory."""
+"""Maximum difference of log-probabilities of one frozen trajectory."""
 PACKAGES = ("trl", "datasets", "torchvision")
 TIMEOUT_S = 1800.0
-"""Of one process."""
+"""Time limit of one process."""
 _QUICK = {"num_groups": 2, "group_size": 2, "micro_batch_size": 2, "tokens": 8, "num_iterations": 1}
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainerOptions:
-    """Compare whole training iterations with a peer's on equal work, GRPO on FrozenLake with the shipped tiny model.
+    """Compare training iterations with a peer's on equal work: GRPO on FrozenLake with the shipped tiny model.
 
-    Both sides have the same weights, levels, group size, turns and tokens a turn, pictures, optimiser, micro-batches
-    and threads; no reference and no critic. Each process is fresh and its first iteration is not counted. The defaults
-    take about half an hour; `--quick` two minutes.
+    Both sides have equal weights, levels, group sizes, turns and tokens per turn, images, optimizers, micro-batches,
+    and threads, and no reference or critic. Each process is fresh, and its first iteration is not counted. The defaults
+    take about half an hour; `--quick` takes two minutes.
 
     Attributes:
-        peer: With whom.
-        modes: Which of ours: in_step, async, or beside_update, which is one update off-policy and takes a thread of
-            torch more where there is but one; with `_threads` behind it, each world has a thread. By default in_step
-            and async, with threads where worlds take their time.
-        world_ms: How long worlds take to answer; each of these is a case.
-        judge_ms: How long a judge takes for an episode; likewise.
+        peer: The peer to compare with.
+        modes: Our modes: in_step, async, or beside_update, which is one update off-policy and uses one more torch
+            thread if there is only one; with the suffix `_threads`, each world has a thread. By default in_step and
+            async, with threads for worlds that have a delay.
+        world_ms: Delays of worlds; each is a separate case.
+        judge_ms: Delays of a judge per episode; each is a separate case.
         num_threads: CPU threads of torch.
-        num_iterations: Counted ones of each process.
-        repeats: Processes of each side.
-        quick: Whether to make a smoke run; its numbers mean little.
-        json: Also write everything that was measured to this file.
+        num_iterations: Measured iterations of each process.
+        repeats: Processes per side.
+        quick: Run a smoke test whose numbers mean little.
+        json: Also write all measurements to this file.
     """
 
     peer: Literal["trl"] = "trl"
@@ -225,23 +225,23 @@ class TrainerOptions:
             require(min(delays, default=0.0) >= 0, f"Delays must be at least 0 ms; got {delays}.")
 
     def cases(self) -> list[Work]:
-        """Returns the work of each case; that of a smoke run is small."""
+        """Returns the work of each case; a smoke test's is small."""
         size: dict[str, Any] = _QUICK if self.quick else {"num_iterations": self.num_iterations}
         delays = itertools.product(self.world_ms, self.judge_ms)
         return [Work(world_ms=w, judge_ms=j, num_threads=self.num_threads, **size) for w, j in delays]
 
     def modes_for(self, work: Work) -> tuple[str, ...]:
-        """Returns which of ours are measured on a case."""
+        """Returns our modes to measure in a case."""
         return self.modes or (("in_step_threads", "async_threads") if work.world_ms else ("in_step", "async"))
 
 
 @dataclass(kw_only=True)
 class CaseResult:
-    """What a case was measured at.
+    """The measurements of a case.
 
     Attributes:
-        work: What was done.
-        runs: Processes by the trainer's name.
+        work: The work of the case.
+        runs: Processes by trainer name.
     """
 
     work: Work
@@ -249,12 +249,12 @@ class CaseResult:
 
     @property
     def medians(self) -> dict[str, Medians]:
-        """Medians by the trainer's name."""
+        """Medians by trainer name."""
         return {name: Medians.of(runs) for name, runs in self.runs.items()}
 
 
 Runner = Callable[[str, Work], dict[str, Any]]
-"""Runs a peer, a mode of ours, or the check of likeness in a process of its own (`peer_process`)."""
+"""Runs a peer, one of our modes, or the comparison of log-probabilities in a subprocess (`peer_process`)."""
 
 
 def require_peer(peer: str) -> None:
@@ -262,16 +262,16 @@ def require_peer(peer: str) -> None:
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigError(
-            f"The peer {peer!r} needs {', '.join(missing)}, which are not installed here. They belong into an "
-            "environment of their own: make .venv-peers/installed, then .venv-peers/bin/python -m benchmarks trainer."
+            f"The peer {peer!r} needs {', '.join(missing)}, which are not installed here. They need a separate "
+            "environment: make .venv-peers/installed, then .venv-peers/bin/python -m benchmarks trainer."
         )
 
 
 def in_own_process(what: str, work: Work) -> dict[str, Any]:
-    """Returns what a process of `benchmarks.trainers.peer_process` prints.
+    """Returns the output of a `benchmarks.trainers.peer_process` subprocess.
 
     Raises:
-        ConfigError: If it fails, and what it said last is told; or if it takes longer than `TIMEOUT_S`.
+        ConfigError: If it fails, with its last message, or takes longer than `TIMEOUT_S`.
     """
     try:
         done = subprocess.run(
@@ -284,14 +284,14 @@ def in_own_process(what: str, work: Work) -> dict[str, Any]:
         )
     except subprocess.TimeoutExpired as error:
         raise ConfigError(
-            f"The process of {what!r} took longer than {TIMEOUT_S / 60:g} minutes and was ended. Ask for less work: "
+            f"The process of {what!r} took longer than {TIMEOUT_S / 60:g} minutes and was killed. Reduce the work with "
             "--num-iterations."
         ) from error
     if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
-        raise ConfigError(f"The process of {what!r} ended with exit code {done.returncode}. It said: {said}")
-    told: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return told
+        last_line = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+        raise ConfigError(f"The process of {what!r} ended with exit code {done.returncode}: {last_line}")
+    output: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return output
 
 
 def require_same(peer: str, likeness: Mapping[str, Any]) -> None:
@@ -299,23 +299,23 @@ def require_same(peer: str, likeness: Mapping[str, Any]) -> None:
     difference = likeness["max_difference"]
     require(
         difference <= MAX_DIFFERENCE,
-        f"The same trajectory has log-probabilities that differ by {difference:.1e} between ours and {peer}'s "
-        f"trainer; more than {MAX_DIFFERENCE:g} is other work, and nothing is measured.",
+        f"The log-probabilities of one trajectory differ by {difference:.1e} between our trainer and {peer}'s; above "
+        f"{MAX_DIFFERENCE:g} the work is not equal, so nothing is measured.",
     )
 
 
 def compare(
     options: TrainerOptions, results: Sequence[CaseResult], run: Runner = in_own_process
 ) -> Iterator[tuple[str, CaseResult]]:
-    """Measures all cases, process by process in turns, so that a machine that slows down slows all of them.
+    """Measures all cases in alternating processes, so that a machine that slows down affects all of them.
 
     Args:
-        options: What is asked for.
-        results: One for each of its cases, to which the processes are added.
+        options: The options.
+        results: One per case; processes are added to them.
         run: Runs a process.
 
     Yields:
-        After each process, the trainer's name and the case.
+        The trainer's name and the case after each process.
     """
     for repeat in range(options.repeats):
         for result in results:
@@ -327,7 +327,7 @@ def compare(
 
 
 def report(options: TrainerOptions, likeness: Mapping[str, Any], results: Sequence[CaseResult]) -> dict[str, Any]:
-    """Returns everything as plain data."""
+    """Returns all measurements as plain data."""
     versions = {name: importlib.metadata.version(name) for name in PACKAGES if importlib.util.find_spec(name)}
     cases = [
         {
@@ -346,29 +346,29 @@ def report(options: TrainerOptions, likeness: Mapping[str, Any], results: Sequen
 
 
 def run_trainer(options: TrainerOptions) -> None:
-    """Compares, tells of each process on stderr, and prints the table.
+    """Runs the comparison, reports each process on stderr, and prints the table.
 
     Raises:
-        ConfigError: If the peer is not installed, a process fails, or the trainers do not see the same trajectory
-            alike.
+        ConfigError: If the peer is not installed, a process fails, or the trainers disagree on the same trajectory's
+            log-probabilities.
     """
     require_peer(options.peer)
     if options.quick:
         options = replace(options, world_ms=(0.0, 5.0), judge_ms=(0.0,), repeats=1)
     likeness = in_own_process(SAME, options.cases()[0])
     print(
-        f"The same trajectories in both: log-probabilities of {likeness['num_tokens']:,} tokens differ by "
-        f"{likeness['max_difference']:.1e} at most."
+        f"Same trajectories in both: log-probabilities of {likeness['num_tokens']:,} tokens differ by at most "
+        f"{likeness['max_difference']:.1e}."
     )
     require_same(options.peer, likeness)
     results = [CaseResult(work=work) for work in options.cases()]
     for name, result in compare(options, results):
         case = f"worlds {result.work.world_ms:g} ms, judge {result.work.judge_ms:g} ms"
-        print(f"{case}: {name} takes {result.medians[name].iteration_s:.2f} s an iteration", file=sys.stderr)
+        print(f"{case}: {name} takes {result.medians[name].iteration_s:.2f} s per iteration", file=sys.stderr)
     print(*lines(results, options.peer), sep="\n")
     if options.json is not None:
-        told = report(options, likeness, results)
-        options.json.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        measurements = report(options, likeness, results)
+        options.json.write_text(json.dumps(measurements, indent=2) + "\n", encoding="utf-8")
 
 
 HEADINGS = (
@@ -378,12 +378,12 @@ HEADINGS = (
 
 
 def lines(results: Sequence[CaseResult], peer: str) -> list[str]:
-    """Returns headings and lines of a table in Markdown, padded so that they read well as they are."""
+    """Returns the lines of a Markdown table, padded so that it is readable as text."""
     rows: list[tuple[str, ...]] = [HEADINGS]
     for result in results:
         medians = result.medians
         theirs = medians[peer].iteration_s if peer in medians else None
-        rows += [_cells(result.work, name, each, theirs) for name, each in medians.items()]
+        rows += [_cells(result.work, name, median, theirs) for name, median in medians.items()]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     padded = [f"| {' | '.join(map(str.rjust, row, widths))} |" for row in rows]
     rule = "|".join("-" * (width + 1) + ":" for width in widths)
@@ -391,7 +391,7 @@ def lines(results: Sequence[CaseResult], peer: str) -> list[str]:
 
 
 def _cells(work: Work, name: str, medians: Medians, peer_s: float | None) -> tuple[str, ...]:
-    """Returns a line's cells, in the order of `HEADINGS`."""
+    """Returns a line's cells in the order of `HEADINGS`."""
     num_steps = work.num_episodes * work.turns
     counts = medians.counts
     num_images = counts.get("sampled_images", 0) + counts.get("trained_images", 0)

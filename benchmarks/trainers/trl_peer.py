@@ -1,4 +1,4 @@
-"""TRL's trainer on the compared work, and whether it sees the same trajectories as ours."""
+"""TRL's trainer on the compared work, and a check that it computes the same log-probabilities as ours."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from vlm_envs.vector.vector_world import VectorWorld
 
 
 class Lakes:
-    """What TRL makes its environments from.
+    """Creates TRL's environments.
 
     Args:
-        work: What they are like.
-        watch: Counts the time of worlds.
+        work: The work, with the worlds' arguments.
+        watch: Measures the time of worlds.
     """
 
     def __init__(self, work: Work, watch: Stopwatch) -> None:
         self._work, self._watch = work, watch
 
     def __call__(self) -> Any:
-        """Returns an environment; its public methods but `reset` are tools."""
+        """Returns an environment; TRL treats its public methods, except `reset`, as tools."""
         watch = self._watch
         with watch.part("worlds"):
             world = LateLake(**self._work.world_kwargs)
@@ -67,14 +67,14 @@ class Lakes:
 
 
 def last_steps(completions: list[list[dict[str, Any]]], environments: list[Any], **columns: Any) -> list[float]:
-    """Carries out the last response of each episode; a reward function, which gives nothing."""
+    """Executes the last response of each episode; a reward function whose rewards are 0."""
     for completion, environment in zip(completions, environments, strict=True):
         environment.act(completion[-1]["content"])
     return [0.0] * len(completions)
 
 
 def judge_of(work: Work) -> Any:
-    """Returns a reward function that asks about several episodes at a time, and takes as long as ours for each."""
+    """Returns a reward function that judges episodes concurrently, with the same delay as our judge."""
     numbers = itertools.count()
 
     async def late_judge(completions: list[list[dict[str, Any]]], **columns: Any) -> list[float]:
@@ -93,7 +93,7 @@ def judge_of(work: Work) -> Any:
 
 @contextmanager
 def made_trainer(work: Work, watch: Stopwatch, *, num_iterations: int) -> Iterator[Any]:
-    """Gives TRL's trainer of that many iterations."""
+    """Yields TRL's trainer for `num_iterations` iterations."""
     torch.set_num_threads(work.num_threads)
     checkpoint = model_directory(work.model)
     encoder = load_encoder(checkpoint)
@@ -118,7 +118,7 @@ def made_trainer(work: Work, watch: Stopwatch, *, num_iterations: int) -> Iterat
             weight_decay=0.0,
             max_grad_norm=1.0,
             beta=0.0,
-            loss_type="dapo",  # the mean over tokens, as ours
+            loss_type="dapo",  # the mean over tokens, as in our trainer
             temperature=1.0,
             max_completion_length=model.config.get_text_config().max_position_embeddings,  # of all turns together
             generation_kwargs={"max_new_tokens": work.tokens, "suppress_tokens": never_sampled},
@@ -141,7 +141,7 @@ def made_trainer(work: Work, watch: Stopwatch, *, num_iterations: int) -> Iterat
 
 
 def measured(work: Work) -> Measured:
-    """Returns what iterations take, after one that warms up."""
+    """Returns the measured iterations, after one that warms up."""
     watch = Stopwatch("update")
     with made_trainer(work, watch, num_iterations=work.num_iterations + 1) as trainer:
         counts = ModelCounts(watch, trainer.model)
@@ -166,7 +166,7 @@ def measured(work: Work) -> Measured:
 
 
 def _kept_lengths(trainer: Any) -> list[int]:
-    """Returns a list to which the number of sampled tokens of each episode is added from here on."""
+    """Returns a list to which the number of sampled tokens of each episode is appended from now on."""
     lengths: list[int] = []
     generate = trainer._generate
 
@@ -194,7 +194,7 @@ TOOL = "act"
 
 
 def processor_of(checkpoint: Path) -> Any:
-    """Returns a checkpoint's processor with this template and this parser."""
+    """Returns a checkpoint's processor with `TEMPLATE` and a parser that turns every response into a tool call."""
     processor = AutoProcessor.from_pretrained(checkpoint, local_files_only=True)
     tokenizer = processor.tokenizer
     processor.chat_template = tokenizer.chat_template = TEMPLATE
@@ -211,18 +211,18 @@ def processor_of(checkpoint: Path) -> Any:
 
 
 def blocks(observation: Observation) -> list[dict[str, Any]]:
-    """Returns an observation as content of a message: pictures first, as our encoder has it."""
+    """Returns an observation as message content, with images first, as in our encoder."""
     from PIL import Image
 
-    pictures = [{"type": "image", "image": Image.fromarray(each)} for each in observation_images(observation)]
-    return [*pictures, {"type": "text", "text": observation["text"]}]
+    images = [{"type": "image", "image": Image.fromarray(image)} for image in observation_images(observation)]
+    return [*images, {"type": "text", "text": observation["text"]}]
 
 
 NUM_GROUPS = 2
 
 
 def likeness(work: Work) -> dict[str, Any]:
-    """Returns `num_tokens`, the tokens that were compared, and `max_difference` of their log-probabilities.
+    """Compares both trainers' log-probabilities; returns `num_tokens` and the `max_difference` over these tokens.
 
     Raises:
         AssertionError: If the tokens themselves differ.
@@ -239,7 +239,7 @@ def likeness(work: Work) -> dict[str, Any]:
 
 @torch.no_grad()
 def _ours(work: Work) -> tuple[list[Tensor], list[list[int]], list[Trajectory]]:
-    """Returns our log-probabilities of what was sampled, the tokens of whole rows, and the episodes."""
+    """Returns our log-probabilities of sampled tokens, the token ids of each row, and the episodes."""
     model, encoder = load(work)
     agent = make_agent("hf", model=model, encoder=encoder, sampling=SamplingConfig(max_new_tokens=work.tokens))
     levels = [level for level in work.levels(0) for _ in range(work.group_size)]
@@ -255,7 +255,7 @@ def _ours(work: Work) -> tuple[list[Tensor], list[list[int]], list[Trajectory]]:
 
 @torch.no_grad()
 def _trls(work: Work, episodes: Sequence[Trajectory]) -> tuple[list[Tensor], list[list[int]]]:
-    """Returns TRL's log-probabilities of the same responses, and the tokens of its whole rows."""
+    """Returns TRL's log-probabilities of the same responses, and the token ids of its rows."""
     with made_trainer(work, Stopwatch("all"), num_iterations=1) as trainer:
         turns = iter(range(work.turns))
 
@@ -267,7 +267,9 @@ def _trls(work: Work, episodes: Sequence[Trajectory]) -> tuple[list[Tensor], lis
         trainer.model.train()
         trainer.current_gradient_accumulation_steps = 1
         prompt = [{"role": "user", "content": ""}]
-        rows = trainer._generate_and_score_completions([{"prompt": prompt, "seed": each.seed} for each in episodes])
+        rows = trainer._generate_and_score_completions(
+            [{"prompt": prompt, "seed": episode.seed} for episode in episodes]
+        )
         ids = torch.cat([rows["prompt_ids"], rows["completion_ids"]], dim=1)
         mask = torch.cat([rows["prompt_mask"], rows["completion_mask"]], dim=1)
         shown = {name: rows[name] for name in ("pixel_values", "image_grid_thw", "num_images", "mm_token_type_ids")}

@@ -45,7 +45,7 @@ def test_a_fine_tuning_that_is_killed_ends_all_and_is_gone_on_with(recipe, tmp_p
     os.kill(main_process.pid, signal.SIGKILL)
     main_process.communicate(timeout=60)
     told, _ = other.communicate(timeout=200)
-    assert other.returncode == 1 and "Go on with --resume" in told and "Traceback" not in told, told
+    assert other.returncode == 1 and "Resume with --resume" in told and "Traceback" not in told, told
     shorter = ["--stages.sft.num-steps", str(load_checkpoint_state(latest.parent)["iteration"] + 2)]
     ended(launched(2, *words[:6], "--resume", *shorter, module="training"))
     assert saved_stages(tmp_path / "killed")[1] == ["sft", "explore", "accuracy"]

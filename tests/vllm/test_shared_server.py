@@ -37,7 +37,7 @@ def test_where_it_is_lost_both_end_saved_together_and_go_on_when_it_is_back(samp
     codes, told = ended(processes)
     assert codes == [2, 2], told
     num_done = len(metrics(tmp_path))
-    assert f"saved as of {num_done} iterations. Go on with --resume." in told[0], told[0][-2000:]
+    assert f"saved as of {num_done} iterations. Resume with --resume." in told[0], told[0][-2000:]
     assert all("Traceback" not in each for each in told)
     sampling_server.start()
     rows = trained(tmp_path, num_iterations=num_done + 1, resume=True)

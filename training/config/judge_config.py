@@ -21,33 +21,33 @@ from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import QA_FORMATS
 from vlm_envs.validation import field_name, require, require_above, require_at_least, require_choice
 
-_NEEDS_MODEL = "say which, with --judge.endpoint.model NAME and --judge.endpoint.base-url URL"
+_NEEDS_MODEL = "name the model with --judge.endpoint.model NAME and --judge.endpoint.base-url URL"
 
 
 ASKED: frozenset[Model] = frozenset({"answer_judge", "consistency_judge", "agentic_judge"})
-"""The models of an episode's reward that an endpoint can be."""
+"""Models of an episode reward that an endpoint can provide."""
 
 
 RewardSet = Annotated[tuple[str, ...], UseAppendAction, arg(name="reward-set", metavar="NAME=VALUE")]
-"""A field of options that takes a reward's constants."""
+"""Type of options for a reward's constants."""
 
 
 def last_of_each_name(settings: Iterable[str]) -> tuple[str, ...]:
-    """Returns settings, each `name=value`, without those that a later one of the same name overrides."""
+    """Returns `name=value` settings without those that a later one with the same name overrides."""
     return tuple({text.partition("=")[0]: text for text in settings}.values())
 
 
 def set_reward(name: str, settings: tuple[str, ...], *, option: str, settings_option: str) -> EpisodeReward:
-    """Returns a reward by its name, with some of its constants set.
+    """Returns a reward by name, with some of its constants set.
 
     Args:
-        name: As `episode_reward` takes it.
+        name: See `episode_reward`.
         settings: The constants, each `name=value`.
-        option: What the name was given by, for errors.
-        settings_option: What the constants were given by.
+        option: The option for the name, for errors.
+        settings_option: The option for the constants.
 
     Raises:
-        ConfigError: There is no such reward or constant, or a value has the wrong type or is out of its range.
+        ConfigError: If there is no such reward or constant, or a value has the wrong type or is out of range.
     """
     given = parse_settings(settings, option=settings_option, example="answer_weight=1.5")
     return episode_reward(name, option=option).with_settings(given, option=settings_option)
@@ -55,19 +55,19 @@ def set_reward(name: str, settings: tuple[str, ...], *, option: str, settings_op
 
 @dataclass(frozen=True, kw_only=True)
 class VerifierConfig:
-    """Models that Argos verifies with: directories of the user's. What is None is exact, or left out.
+    """Models for verification in Argos, as local directories. Without a model, its part is exact or omitted.
 
     Attributes:
-        likelihood: A checkpoint of a supported family that says how likely an answer is after its reasoning.
-        detector: A Grounding DINO that finds what points name in pictures that are no generated scenes.
-        segmenter: The SAM that goes with it.
+        likelihood: A checkpoint of a supported family for the likelihood of an answer after its reasoning.
+        detector: A Grounding DINO that locates pointed-at objects in images other than generated scenes.
+        segmenter: The SAM to use with it.
         pointer: An agent that points where the detector finds nothing, as in charts and maps: `compatible:NAME@URL` or
             `hf:DIR`.
-        workers: Where they are: `"local"`, in the process that judges, or `"ray"`, in actors on the machines of a Ray
-            cluster, each of which loads all of them, from the same place on its machine.
-        num_workers: Actors; None for as many as the cluster has GPUs for, or one if they need none.
-        num_gpus: GPUs of each actor, such as 1, or 0.5 where two share one; with 0 it computes on the CPU.
-        timeout_s: Longest time one question may take an actor, in seconds; then it is asked once more, of another one.
+        workers: Where the models run: `"local"`, in the judging process, or `"ray"`, in actors on the machines of a Ray
+            cluster, each of which loads all models from the same path on its machine.
+        num_workers: Number of actors; None for as many as the cluster has GPUs for, or one if they need none.
+        num_gpus: GPUs of each actor, such as 1, or 0.5 if two share one; 0 uses the CPU.
+        timeout_s: Time limit of an actor for one question, in seconds; then another actor is asked once.
     """
 
     likelihood: str | None = None
@@ -92,12 +92,12 @@ class VerifierConfig:
 
     @property
     def directories(self) -> dict[str, str]:
-        """The models that are named, each by its field."""
+        """The named model directories by field."""
         named = {name: getattr(self, name) for name in ("likelihood", "detector", "segmenter")}
         return {name: model for name, model in named.items() if model is not None}
 
     def absolute(self) -> VerifierConfig:
-        """Returns the same with whole paths, for whoever is in another folder."""
+        """Returns the same settings with absolute paths, for processes in other folders."""
         whole = {name: os.path.abspath(model) for name, model in self.directories.items()}
         if self.pointer is not None and self.pointer.startswith("hf:"):
             whole["pointer"] = f"hf:{os.path.abspath(self.pointer.removeprefix('hf:'))}"
@@ -109,22 +109,22 @@ class JudgeConfig:
     """Turn-level judge rewards, added to the world's raw reward.
 
     Attributes:
-        grounding_weight: Weight of the observation's score against the state seen.
-        worldmodeling_weight: Weight of the prediction's score against the next state.
+        grounding_weight: Weight of the score of the observation against the current state.
+        worldmodeling_weight: Weight of the score of the prediction against the next state.
         repetition_penalty: Subtracted from turns whose text is among the most frequent and incorrect; 0 turns it off.
-        method: Who judges: `"exact"`, by rule; or a language model behind `endpoint`, by a `"direct"` verdict or by
-            `"extraction"` of claims that the exact judge then counts (VAGEN, appendix D.1).
-        endpoint: Where that model is, as chat completions; none unless its options `model` and `base_url` are given. A
-            turn is masked where it is unavailable.
-        episode_reward: A paper's reward for whole episodes of question-answering worlds, added to their last turns;
-            None for none. With an `endpoint` its model judges answers that no rule can compare, and iVGR's consistency.
-            `"agentic"` is for any world: the model looks with tools and says whether the last response is right.
-            `MODULE:NAME` imports the module, which registers the reward of that name.
+        method: The judge: `"exact"`, by rule; or a language model behind `endpoint`, by a `"direct"` verdict or by
+            `"extraction"` of claims that the exact judge then scores (VAGEN, appendix D.1).
+        endpoint: Chat-completions endpoint of that model; none unless its options `model` and `base_url` are given.
+            Turns are masked while it is unavailable.
+        episode_reward: A paper's episode reward for question-answering worlds, added to the last turn; None for none.
+            With an `endpoint`, its model judges answers that no rule can compare, and iVGR's consistency. `"agentic"`
+            works in any world: the model inspects it with tools and judges whether the last response is right.
+            `MODULE:NAME` imports the module, which registers the reward with that name.
         reward_settings: Constants of that reward, each `name=value`, such as `answer_weight=1.5`; the others are the
             paper's. `python -m judges rewards` lists them. In Python, `MagsSettings(answer_weight=1.5).given`.
-        verifier: Models for rewards that ask for masks or likelihoods, such as `"argos"`.
-        in_evaluations: Whether the model behind `endpoint` judges evaluations too. What it then costs is counted apart
-            from training. Evaluations are scored by success; without it, only their records lack the model's terms.
+        verifier: Models for rewards that need masks or likelihoods, such as `"argos"`.
+        in_evaluations: Whether the model behind `endpoint` also judges evaluations. Its cost is then counted separately
+            from training. Evaluations are scored by success; otherwise, only their records lack the model's terms.
     """
 
     grounding_weight: float = 0.5
@@ -139,26 +139,26 @@ class JudgeConfig:
 
     def __post_init__(self) -> None:
         require_at_least(self, 0, "grounding_weight", "worldmodeling_weight", "repetition_penalty")
-        # A run that goes on has its own, and those of the command line that started it once more.
+        # A resumed run has its saved settings and, again, those of the original command line
         object.__setattr__(self, "reward_settings", last_of_each_name(self.reward_settings))
         reward = self.reward
         require(
             self.method == "exact" or self.endpoint is not None,
-            f"--judge.method {self.method} is a model's: {_NEEDS_MODEL}, or use --judge.method exact.",
+            f"--judge.method {self.method} needs a model: {_NEEDS_MODEL}, or use --judge.method exact.",
         )
         require(
             reward is None or "agentic_judge" not in reward.needs or self.endpoint is not None,
-            f"--judge.episode-reward {self.episode_reward} lets a model look and decide: {_NEEDS_MODEL}.",
+            f"--judge.episode-reward {self.episode_reward} needs a model: {_NEEDS_MODEL}.",
         )
 
     @classmethod
     def of_episodes(cls, episode_reward: str | None = None, **settings: Any) -> JudgeConfig:
-        """Returns the judge of a reward for whole episodes, or of none, without turn rewards."""
+        """Returns the judge of an episode reward, or of none, without turn rewards."""
         return cls(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward=episode_reward, **settings)
 
     @property
     def reward(self) -> EpisodeReward | None:
-        """The episode's reward, with the constants that are set; None for none."""
+        """The episode reward with its constants; None for none."""
         if self.episode_reward is None:
             return None
         return set_reward(
@@ -170,10 +170,10 @@ class JudgeConfig:
 
     @property
     def of_evaluations(self) -> JudgeConfig:
-        """The judges of evaluations, who leave no trace in training.
+        """The judges of evaluations, which have no effect on training.
 
-        Repetition is a matter of a run's history, and evaluations have none. A model behind an endpoint is asked only
-        if it is meant to be, and then its replies are kept apart: training never finds one of them in its cache.
+        Repetition depends on the run's history, which evaluations lack. A model behind an endpoint is used only
+        if requested, and its replies are cached separately, so that training never reads one of them.
         """
         if self.endpoint is None:
             return replace(self, repetition_penalty=0.0)
@@ -188,9 +188,9 @@ class JudgeConfig:
 
 
 def judge_contradictions(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Iterator[str]:
-    """Yields rewards that cannot be earned or compared in these worlds, or that are paid twice.
+    """Yields messages about rewards that cannot be earned or compared in these worlds, or that are paid twice.
 
-    Each message has what was expected, what came, and which options help.
+    Each message gives the expected and actual values and the options to change.
     """
     reward, chosen = judge.reward, f"--judge.episode-reward {judge.episode_reward}"
     judged = [spec for spec in worlds if has_rules(spec.env_id)]
@@ -205,7 +205,7 @@ def judge_contradictions(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Ite
                 wrong.append(f"{chosen} with {kwargs}.prompt-format: {error}")
         for task, section in (("grounding", "observation"), ("worldmodeling", "prediction")):
             weight, flag = getattr(judge, f"{task}_weight"), f"--judge.{task}-weight"
-            if weight > 0 and spec in judged and not any(task in each.prompt_format for each in judged):
+            if weight > 0 and spec in judged and not any(task in other.prompt_format for other in judged):
                 wrong.append(
                     f"{flag} is {weight}, but the format {spec.prompt_format!r} of {spec.env_id} has no <{section}>. "
                     f"Use {flag} 0, or {kwargs}.prompt-format with {task} in it."
@@ -214,7 +214,7 @@ def judge_contradictions(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Ite
         for argument in overlapping:
             if spec.prompt_format in QA_FORMATS and (amount := _pay(spec, argument)):
                 yield (
-                    f"{chosen} has what {argument} pays for in it, and {spec.env_id} pays {amount} for it, too. Use "
+                    f"{chosen} already includes {argument}, but {spec.env_id} also pays {amount} for it. Use "
                     f"{kwargs}.{argument.replace('_', '-')} 0."
                 )
     if judge.repetition_penalty and judged:
@@ -222,14 +222,14 @@ def judge_contradictions(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Ite
     wanted = None if reward is None else reward.compares_with
     if wanted is not None and not any(spec.prompt_format == wanted for spec in worlds):
         yield (
-            f"{chosen} compares episodes with those of prompt_format={wanted!r}, and no world here has it: there would "
-            f"never be anything to compare with. Add one, such as --worlds.{len(worlds)}.env-id {worlds[0].env_id} "
+            f"{chosen} compares episodes with those of prompt_format={wanted!r}, but no world here has it, so there is "
+            f"nothing to compare with. Add one, such as --worlds.{len(worlds)}.env-id {worlds[0].env_id} "
             f"--worlds.{len(worlds)}.kwargs.prompt-format {wanted}."
         )
 
 
 def _unread_repetition(judge: JudgeConfig, first: int, judged: Sequence[WorldSpec]) -> Iterator[str]:
-    """Yields a repetition penalty that finds nothing to read in any judged world; `first` is the index of one."""
+    """Yields a message if a repetition penalty has no text to read in any judged world; `first` is one's index."""
     for spec in judged:
         with spec.made() as world:
             if not {*world.response_format.sections}.isdisjoint(RepetitionTerm.sections):
@@ -243,7 +243,7 @@ def _unread_repetition(judge: JudgeConfig, first: int, judged: Sequence[WorldSpe
 
 
 def _unknown_format(spec: WorldSpec, kwargs: str) -> list[str]:
-    """Returns the world's own error if it has no format of this name, which says more than what follows from it."""
+    """Returns the world's own error if its format does not exist, as it is clearer than follow-up errors."""
     try:
         with spec.made():
             return []
@@ -252,7 +252,7 @@ def _unknown_format(spec: WorldSpec, kwargs: str) -> list[str]:
 
 
 def _pay(spec: WorldSpec, argument: str) -> float:
-    """Returns what a world pays, by an argument of its own or by default."""
+    """Returns the amount that a world pays, from its explicit argument or by default."""
     if argument in spec.kwargs:
         return float(spec.kwargs[argument])
     with spec.made() as world:

@@ -76,35 +76,35 @@ MAY_DIFFER = {
     "record_every",
     "wandb_project",
 }
-"""Settings a resumed run may change: where it runs, what is measured and how long it lasts, not how it learns. Another
-number of threads or processes or other micro-batches round sums differently, so they give up bit-exactness; so does
-another number of iterations where learning rates fall, for they follow the new line from then on."""
+"""Settings that a resumed run may change: where it runs, what it measures, and its length, but not how it learns.
+Other numbers of threads or processes and other micro-batches round sums differently, so they give up bit-exactness; so
+does another number of iterations with a learning-rate decay, as the rates then follow the new schedule."""
 
 _ADAPTED_SETTING = re.compile(rf"worlds\.(\d+)\.{ADAPTED}\.")
 _COMMAND: ContextVar[str] = ContextVar("_COMMAND", default="")
 
 
 def saved_config(directory: Path) -> RunConfig:
-    """Returns the configuration a run was started with.
+    """Returns the configuration that a run was started with.
 
     Raises:
         FileNotFoundError: If there is no run.
-        ConfigError: If what it was started with is no longer possible.
+        ConfigError: If the configuration is no longer valid.
     """
     saved = saved_settings(directory)
     if "worlds" not in saved:
         raise ConfigError(
-            f"{directory} is no run of a recipe; it was started with: {saved.get('command', 'another program')}. Go on "
-            "with it so, adding --resume."
+            f"{directory} is not a run of a recipe; it was started with: {saved.get('command', 'another program')}. "
+            "Resume it with that command and --resume."
         )
     return run_of(saved)
 
 
 def run_of(saved: Mapping[str, Any]) -> RunConfig:
-    """Returns the run that plain data of `RunConfig.to_dict` describe.
+    """Returns the run described by the plain data of `RunConfig.to_dict`.
 
     Raises:
-        ConfigError: If it is no longer possible.
+        ConfigError: If the configuration is no longer valid.
     """
     settings: dict[str, Any] = saved.get("algorithm", {})
     if "class" in settings:
@@ -116,7 +116,7 @@ def run_of(saved: Mapping[str, Any]) -> RunConfig:
     return config
 
 
-@cache  # A command reads a configuration several times.
+@cache  # a command reads a configuration several times
 def _warn_of_own_process() -> None:
     if process_rank() == 0:
         print(
@@ -127,7 +127,7 @@ def _warn_of_own_process() -> None:
 
 
 def saved_settings(directory: Path) -> dict[str, Any]:
-    """Returns what a run wrote down as its configuration.
+    """Returns the settings in a run's config.json.
 
     Raises:
         FileNotFoundError: If there is no run.
@@ -135,7 +135,7 @@ def saved_settings(directory: Path) -> dict[str, Any]:
     path = directory / "config.json"
     if not path.is_file():
         raise FileNotFoundError(
-            f"No run at {directory}: expected a file config.json. Start it without --resume, or say which one goes on "
+            f"No run in {directory}: expected a file config.json. Start it without --resume, or name the run to resume "
             "with --name and --output."
         )
     saved: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -143,66 +143,66 @@ def saved_settings(directory: Path) -> dict[str, Any]:
 
 
 def saved_by(command: str, config_class: type[ConfigT], directory: Path, *, trained_with: str) -> ConfigT:
-    """Returns the configuration that a run of a command was started with.
+    """Returns the configuration that a command's run was started with.
 
     Args:
-        command: Such as `sft`.
-        config_class: Of its configurations.
-        directory: The run's.
-        trained_with: What such runs say they were trained with.
+        command: The command, such as `sft`.
+        config_class: Class of its configurations.
+        directory: The run's directory.
+        trained_with: The value of `trained_with` in such runs' records.
 
     Raises:
         FileNotFoundError: If there is no run.
-        ConfigError: If it is another kind of run.
+        ConfigError: If the run is of another kind.
     """
     saved = saved_settings(directory)
     if saved.get("trained_with") != trained_with:
         raise ConfigError(
-            f"{directory} is no run of `python -m training {command}`; it was started with: "
-            f"{saved.get('command', 'another program')}. Go on with it so, adding --resume."
+            f"{directory} is not a run of `python -m training {command}`; it was started with: "
+            f"{saved.get('command', 'another program')}. Resume it with that command and --resume."
         )
     config: ConfigT = rebuilt(config_class, saved)
     return config
 
 
 def check_same_run(config: RunConfig, directory: Path) -> None:
-    """Refuses to go on with a run under another configuration.
+    """Raises if a run would be resumed with another configuration.
 
     Raises:
         FileNotFoundError: If there is no run.
-        ConfigError: If a setting that shapes the result differs from the run's own; the message gives both values.
+        ConfigError: If a setting that affects the result differs from the run's; the message gives both values.
     """
     check_same_settings(config.to_dict(), directory, may_differ=_may_differ)
 
 
 def check_same_settings(settings: Mapping[str, Any], directory: Path, *, may_differ: Callable[[str], bool]) -> None:
-    """Refuses to go on with a run under other settings.
+    """Raises if a run would be resumed with other settings.
 
     Args:
-        settings: Those that are asked for, as plain data.
-        directory: The run's own.
-        may_differ: Whether a setting, by its dotted name, may be another one.
+        settings: The requested settings, as plain data.
+        directory: The run's directory.
+        may_differ: Whether a setting, by its dotted name, may differ.
 
     Raises:
         FileNotFoundError: If there is no run.
-        ConfigError: If another one differs; the message gives both values.
+        ConfigError: If another setting differs; the message gives both values.
     """
     saved = flat(_with_comparable_worlds(saved_settings(directory)))
     wanted = flat(_with_comparable_worlds(json.loads(json.dumps(settings))))
     differing = [
-        f"  {_flag(name)}: the run has {_shown(saved.get(name))}, asked for is {_shown(wanted.get(name))}"
-        for name in dict.fromkeys((*wanted, *(each for each in saved if each.startswith("worlds."))))
+        f"  {_flag(name)}: the run has {_shown(saved.get(name))}, requested is {_shown(wanted.get(name))}"
+        for name in dict.fromkeys((*wanted, *(saved_name for saved_name in saved if saved_name.startswith("worlds."))))
         if not may_differ(name) and saved.get(name) != wanted.get(name)
     ]
     if differing:
         raise ConfigError(
-            f"The run at {directory} was started with another configuration:\n" + "\n".join(differing) + "\n"
-            "Leave these options out (--resume takes the run's own), or start another run: no --resume, another --name."
+            f"The run in {directory} was started with another configuration:\n" + "\n".join(differing) + "\n"
+            "Leave these options out (--resume uses the run's own), or start another run: no --resume, another --name."
         )
 
 
 def _with_comparable_worlds(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns settings without what depends on where files of adapted worlds are."""
+    """Returns settings without the locations of adapted worlds' files."""
     worlds = [
         {**world, ADAPTED: comparable(world[ADAPTED])} if isinstance(world, Mapping) and ADAPTED in world else world
         for world in settings.get("worlds", ())
@@ -212,19 +212,19 @@ def _with_comparable_worlds(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def recorded_worlds(directory: Path) -> Iterator[None]:
-    """Has the ids of adapted worlds stand for what a run, of stages or not, was started with, within the block.
+    """Within the block, makes adapted worlds' ids refer to the definitions that a run was started with.
 
-    Their TOML files need not be there. Nothing happens if there is no run. Functions that have changed are named.
+    Their TOML files need not exist. Has no effect if there is no run. Prints which functions have changed.
 
     Raises:
-        ConfigError: If a file has changed since.
+        ConfigError: If a file has changed since the run was started.
     """
     with ExitStack() as stack:
         for env_id, adapted in _recorded(directory).items():
             keys = changed_arguments(env_id, adapted, directory)
             require(
                 not keys,
-                f"The run at {directory} was started with other settings of {env_id}: {changed_since(env_id, keys)}. "
+                f"The run in {directory} was started with other settings of {env_id}: {changed_since(env_id, keys)}. "
                 "Undo the change to resume, or start another run: no --resume, another --name.",
             )
             if (files := changed_functions(env_id, adapted, directory)) and process_rank() == 0:
@@ -243,19 +243,19 @@ def _recorded(directory: Path) -> dict[str, dict[str, Any]]:
 
 def _may_differ(name: str) -> bool:
     of_workers = name.startswith("worlds.") and name.endswith((".workers", ".num_workers", ".step_timeout_s"))
-    of_pool = name.startswith("worlds.") and name.endswith(".pool.file")  # whose levels the checkpoint knows
+    of_pool = name.startswith("worlds.") and name.endswith(".pool.file")  # the checkpoint knows its levels
     return name in MAY_DIFFER or name.startswith("vllm.") or of_workers or of_pool
 
 
 def flat(value: Any, path: str = "") -> dict[str, Any]:
-    """Returns nested data by the dotted names that the command line has for it."""
+    """Returns nested data by dotted names, as on the command line."""
     if isinstance(value, Mapping) and value:
-        items = [(str(key), each) for key, each in value.items()]
-    elif isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
-        items = [(str(index), each) for index, each in enumerate(value)]
+        items = [(str(key), item) for key, item in value.items()]
+    elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+        items = [(str(index), item) for index, item in enumerate(value)]
     else:
         return {path: None if value == {} else value}
-    return {name: leaf for key, each in items for name, leaf in flat(each, f"{path}.{key}" if path else key).items()}
+    return {name: leaf for key, item in items for name, leaf in flat(item, f"{path}.{key}" if path else key).items()}
 
 
 def _flag(name: str) -> str:
@@ -271,7 +271,7 @@ def _shown(value: Any) -> str:
 
 
 def started_by(directory: Path) -> list[str]:
-    """Returns the words after `python -m training`, or a script's name, that a run was started with; none if unknown.
+    """Returns the arguments after `python -m training` or a script's name that started a run; empty if unknown.
 
     Raises:
         FileNotFoundError: If there is no run.
@@ -281,28 +281,30 @@ def started_by(directory: Path) -> list[str]:
 
 
 def check_same_worlds(recipe: str, worlds: Sequence[WorldSpec], config: RunConfig) -> None:
-    """Refuses to go on with a run of other worlds than those of the recipe that is named.
+    """Raises if a run with other worlds than those of the named recipe would be resumed.
 
     Raises:
-        ConfigError: If the ids differ; the modules before them and the spelling of paths do not count.
+        ConfigError: If the ids differ, apart from module prefixes and the spelling of paths.
     """
     asked, own = ([spec.env_id for spec in specs] for specs in (worlds, config.worlds))
-    if {source_of(each.rpartition(":")[2]) for each in asked} != {source_of(each.rpartition(":")[2]) for each in own}:
+    if {source_of(env_id.rpartition(":")[2]) for env_id in asked} != {
+        source_of(env_id.rpartition(":")[2]) for env_id in own
+    }:
         raise ConfigError(
-            f"{recipe} trains {', '.join(asked)}, but the run at {Path(config.output) / config.name} trains "
+            f"{recipe} trains {', '.join(asked)}, but the run in {Path(config.output) / config.name} trains "
             f"{', '.join(own)}: name the recipe or the world it was started with, or another run with --name."
         )
 
 
 def check_length(num_iterations: int, num_done: int) -> None:
-    """Refuses a number of iterations that the run has passed already.
+    """Raises if the run already has more iterations.
 
     Raises:
-        ConfigError: If there are fewer to be than there are.
+        ConfigError: If `num_iterations` is less than `num_done`.
     """
     if num_iterations < num_done:
         raise ConfigError(
-            f"--num-iterations {num_iterations}: the run has done {num_done} already. Give a larger number to "
+            f"--num-iterations {num_iterations}: the run has already done {num_done}. Give a larger number to "
             "extend it; to keep an earlier state, start another run."
         )
 
@@ -310,9 +312,9 @@ def check_length(num_iterations: int, num_done: int) -> None:
 def continued(
     config: RunConfig | SFTConfig, directory: Path, *, num_done: int, described: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Returns what a run that goes on writes down as its configuration: its own, what changed, and when.
+    """Returns the recorded configuration of a resumed run: its settings, the changes, and when they were made.
 
-    `described` is what a run started now would write down.
+    `described` is the record of a run that would start now.
     """
     saved = saved_settings(directory)
     before, after = flat(saved), flat(json.loads(json.dumps(config.to_dict())))
@@ -327,13 +329,13 @@ def continued(
 
 @contextmanager
 def going_on_by(words: Sequence[str], run: Any, *, name: str, output: str) -> Iterator[None]:
-    """Within the block, messages that say how a run goes on give the command, in place of `--resume` alone.
+    """Within the block, makes `how_to_go_on` return the full command instead of only `--resume`.
 
     Args:
-        words: What stands behind `python -m training`, without options.
+        words: The arguments after `python -m training`, without options.
         run: The run, with `name` and `output`.
-        name: What a run is called to which these words alone give no name.
-        output: Where it then is.
+        name: Default name of such a run.
+        output: Its default output directory.
     """
     placed = ["--output", run.output] if run.output != output else []
     named = ["--name", run.name] if run.name != name else []
@@ -345,9 +347,9 @@ def going_on_by(words: Sequence[str], run: Any, *, name: str, output: str) -> It
 
 
 def how_to_go_on() -> str:
-    """Returns what to go on with: the command, or the option to be added to the one that the user knows.
+    """Returns how to resume: the command, or only the option to add to the original command.
 
-    Of several processes it is the latter, for a launcher starts them.
+    With several processes it is the option, because a launcher starts them.
     """
     command = _COMMAND.get()
     return f"`{command}`" if command and num_processes() == 1 else "--resume"

@@ -1,4 +1,4 @@
-"""The configuration of a training run, a frozen dataclass from which the command line is made."""
+"""The configuration of a training run, a frozen dataclass that also defines the command line."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from vlm_envs.adapter.stored import stored_arguments
 from vlm_envs.validation import require, require_at_least
 
 ADAPTED = "adapted"
-"""Field of a saved world with what `stored_arguments` returns, which no option sets."""
+"""Field of a saved world with the result of `stored_arguments`, which no option sets."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvalSamplingConfig:
-    """How responses are drawn in evaluations; None, which all are by default, is as in training.
+    """Sampling settings of evaluations; None, the default of all fields, uses the setting of training.
 
-    The context and what pictures are scaled to are the run's, for they are the model's rather than the measurement's.
+    The context length and image scaling are the run's, as they belong to the model rather than to the measurement.
 
     Attributes:
-        temperature: Divides the logits, at least 0.01; or 0, which takes the most likely token.
-        top_p: Smallest probability mass kept, in [0.05, 1]; 1 keeps all.
-        max_new_tokens: Tokens a response may have.
+        temperature: Divides the logits, at least 0.01; or 0 for greedy decoding.
+        top_p: Nucleus sampling threshold, in [0.05, 1]; 1 keeps all tokens.
+        max_new_tokens: Maximum tokens per response.
 
     Raises:
         ConfigError: If a value is out of range.
@@ -59,8 +59,8 @@ class EvalSamplingConfig:
         require_drawable(self)
 
     def over(self, sampling: SamplingConfig) -> SamplingConfig:
-        """Returns how responses are drawn where those of training are drawn like this."""
-        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        """Returns the sampling settings of training with these settings applied."""
+        given = {setting.name: getattr(self, setting.name) for setting in fields(self)}
         return replace(sampling, **{name: value for name, value in given.items() if value is not None})
 
 
@@ -69,60 +69,61 @@ class RunConfig:
     """One training run.
 
     Attributes:
-        name: Name of the run, one part of a path; its files go to `<output>/<name>`.
-        output: Directory of all runs.
+        name: Name of the run, a single folder name; its files are in `<output>/<name>`.
+        output: Directory for runs.
         model: Checkpoint directory to start from. None builds the tiny VLM and cold-starts it first.
-        reference: Checkpoint that `ppo.kl_coef` holds the policy to, of the same family and vocabulary; None for the
-            model that the run starts from.
+        reference: Reference checkpoint of the KL penalty (`ppo.kl_coef`), with the same family and vocabulary; None for
+            the model that the run starts from.
         worlds: The mix of worlds.
-        mix: How the shares of the worlds change with their success; by default not at all.
-        tokenizer_worlds: Worlds whose texts the tiny VLM's tokenizer is trained on; empty for the run's own.
-        num_iterations: PPO iterations.
-        num_groups: Start states per iteration; at times one more or fewer where it is odd and two worlds are a
-            pair (the same world as ivgr_grounded and as ivgr_textual), which play each start state together.
-        group_size: Siblings per start state.
-        sampling: How responses are drawn, in training and, unless `eval_sampling` says otherwise, in evaluation.
-        eval_sampling: How responses are drawn in evaluations, before, during and after; None in a field is as in
-            training. A temperature of 0 is greedy.
-        rollout: Whether the turns of all episodes are in step (`barrier`), or each episode goes on as soon as its world
-            has answered (`async`), with a random stream of its own.
-        staleness: Updates that the policy is ahead of the one that sampled what it learns from: 0, or 1, which samples
-            the next batch beside the update on this one. Log-probabilities are the sampler's then (--ppo.old-logprobs
-            sampler), or corrected towards it (--ppo.importance-cap).
-        sampler: What samples responses: the model itself (`transformers`), or `vllm` with a copy of its weights that is
-            brought up to date after each update. Seeds are then each response's own.
-        vllm: Where vLLM samples and what it may take.
+        mix: How the shares of the worlds adapt to their success; fixed by default.
+        tokenizer_worlds: Worlds on whose texts the tiny VLM's tokenizer is trained; empty for the run's own.
+        num_iterations: Iterations of rollout and update.
+        num_groups: Start states per iteration; at times one more or fewer if it is odd and two worlds are a
+            pair (the same world as ivgr_grounded and as ivgr_textual), which share start states.
+        group_size: Episodes per start state.
+        sampling: Sampling settings of training and, unless overridden by `eval_sampling`, of evaluations.
+        eval_sampling: Sampling settings of all evaluations; fields that are None use the setting of training. A
+            temperature of 0 is greedy.
+        rollout: Whether the turns of all episodes are synchronized (`barrier`), or each episode continues once its
+            world has answered (`async`), with its own random stream.
+        staleness: Updates between the sampling policy and the trained policy: 0, or 1, which samples the next batch
+            during the update on the current one. Log-probabilities must then be the sampler's (--ppo.old-logprobs
+            sampler) or be corrected (--ppo.importance-cap).
+        sampler: Engine that samples responses: the model itself (`transformers`), or `vllm` with a copy of its weights
+            that is synchronized after each update. Seeds are then per response.
+        vllm: Location and resources of vLLM.
         judge: Turn-level judge rewards.
-        algorithm: How credit is assigned and the policy's loss taken, with settings of its own. On the command line
-            `--algorithm NAME` takes another one; what both have stays.
-        ppo: The update.
-        memory: What the update does to fit its devices; a cold start is made without.
-        lora: Adapters in place of the weights; a cold start trains the weights.
-        cold_start: The supervised phase, used when `model` is None or by `python -m training cold_start`.
-        num_eval_episodes: Held-out test episodes before and after; of a benchmark each item once at most. After is the
-            last policy, or, with `eval_every`, the one that solved most validation levels.
-        first_eval_level: Index of the first test level that they are played on. Who has looked at results on some test
-            levels reports others; a benchmark's items begin at that one.
-        eval_every: Iterations between evaluations on validation levels, which are also made after the last iteration;
-            0 for none. The policy that solves most, the first of equals, is kept in `best/model`.
-        num_val_episodes: Episodes of those evaluations.
+        algorithm: The algorithm for credit assignment and policy loss, with its own settings. On the command line,
+            `--algorithm NAME` switches to another one and keeps shared settings.
+        ppo: Settings of the update.
+        memory: Memory settings of the update; not applied to a cold start.
+        lora: Adapters that are trained in place of the weights; a cold start trains the weights.
+        cold_start: The supervised phase, used if `model` is None or by `python -m training cold_start`.
+        num_eval_episodes: Held-out test episodes before and after training; items of a benchmark are played at most
+            once. The evaluation after training uses the last policy or, with `eval_every`, the one that solved the most
+            validation levels.
+        first_eval_level: Index of the first test level of these evaluations. After looking at results on some test
+            levels, use others for the report; a benchmark's items start at this one.
+        eval_every: Iterations between evaluations on validation levels, which also follow the last iteration;
+            0 for none. The first policy that solves the most levels is kept in `best/model`.
+        num_val_episodes: Episodes per validation.
         checkpoint_every: Iterations between checkpoints; 0 for the last one only.
-        record_every: Iterations between those whose first episodes are recorded for the report, with advantages and
-            values; 0 for none.
-        seed: Seed of everything.
-        device: Where models live: `"auto"` takes a GPU if there is one, else the CPU. `docs/scale.md` lists
-            what ran on one.
-        dtype: Type of the weights that models compute with, and that `latest/model` has. What the optimisers step is
-            float32 either way, and so is what a run goes on from.
-        num_threads: CPU threads of torch; 0 leaves torch's own choice. Several wait for each other at every operation:
-            where another program takes one's core, a small model is many times slower by them.
-        engine: What several processes that `accelerate launch` starts train on: `ddp` keeps a whole model in each,
-            `fsdp2` spreads it over them. `auto` takes what accelerate is configured for; `local`, one process alone.
-        probe_endpoints: Whether models behind endpoints that judge are asked a short question at start-up, so that one
-            that does not answer is told then. False where they are started later.
-        process_timeout_min: Minutes after which a process that waits for another gives it up, and the run ends.
-        wandb_project: Weights & Biases project that metrics and evaluations are logged to beside TensorBoard, under
-            one run id also when the run is resumed; None for none. W&B's environment variables hold
+        record_every: Iterations between recordings of some episodes for the report, with advantages and values;
+            0 for none.
+        seed: Seed of all random generators.
+        device: Device of the models: `"auto"` uses a GPU if there is one, and otherwise the CPU. `docs/scale.md` lists
+            what ran on a GPU.
+        dtype: Data type of the model weights and of `latest/model`. Optimizers and checkpoints for resuming use
+            float32 either way.
+        num_threads: CPU threads of torch; 0 keeps torch's default. Threads wait for each other in every operation, so
+            on busy cores, several of them make a small model many times slower.
+        engine: Engine for several processes started by `accelerate launch`: `ddp` keeps a whole model in each,
+            `fsdp2` shards it. `auto` uses the one that accelerate is configured for; `local` is a single process.
+        probe_endpoints: Whether to ask judges behind endpoints a short question at startup, so that missing ones
+            are reported early. False if they are started later.
+        process_timeout_min: Minutes after which a process that waits for another one gives up, and the run ends.
+        wandb_project: Weights & Biases project for metrics and evaluations, in addition to TensorBoard, under
+            one run id even if the run is resumed; None for none. W&B's environment variables apply
             (`WANDB_MODE=offline`, `WANDB_ENTITY`, `WANDB_BASE_URL`).
     """
 
@@ -169,21 +170,21 @@ class RunConfig:
         names = world_names(self.worlds)
         require(
             len(set(names)) == len(names),
-            f"Worlds of a mix need distinct names, by which results are told apart; got {', '.join(names)}. Give one "
-            "another: --worlds.1.name NAME.",
+            f"Worlds of a mix need distinct names to distinguish results; got {', '.join(names)}. Rename one: "
+            "--worlds.1.name NAME.",
         )
         require_at_least(self, 1, "num_groups", "group_size", "process_timeout_min")
         require_at_least(self, 0, "num_iterations", "num_eval_episodes", "num_val_episodes", "num_threads", "seed")
         require_at_least(self, 0, "first_eval_level", "eval_every", "checkpoint_every", "record_every")
         require(
             self.staleness in (0, 1),
-            f"--staleness must be 0, or 1 to sample the next batch beside the update; got {self.staleness}.",
+            f"--staleness must be 0, or 1 to sample the next batch during the update; got {self.staleness}.",
         )
         require_resumable(self.algorithm)
         require(
             self.wandb_project is None or re.fullmatch(r"[^/\\#?%:]{1,128}", self.wandb_project) is not None,
-            f"--wandb-project must be the name of a project, 1 to 128 characters without /, \\, #, ?, % and :; got "
-            f"{self.wandb_project!r}. Whose it is says WANDB_ENTITY.",
+            f"--wandb-project must be the name of a project, 1 to 128 characters without /, \\, #, ?, %, and :; got "
+            f"{self.wandb_project!r}. Set its owner with WANDB_ENTITY.",
         )
         messages = [
             *self._algorithm_contradictions(),
@@ -209,54 +210,54 @@ class RunConfig:
         )
 
     def _algorithm_contradictions(self) -> Iterator[str]:
-        """Yields what an algorithm, its update and its samples cannot do together."""
+        """Yields messages about incompatible settings of algorithm, update, and sampling."""
         algorithm, ppo, name = self.algorithm, self.decided().ppo, name_of(self.algorithm)
         if self.group_size < algorithm.min_group_size:
             flag = (algorithm.sibling_setting or "").replace("_", "-")
             what = f"--algorithm.{flag}" if flag else f"--algorithm {name}"
             instead = f", or --algorithm.no-{flag}" if flag else ""
             yield (
-                f"{what} compares siblings, and with --group-size {self.group_size} there are too few. Use "
+                f"{what} compares the episodes of a group, and --group-size {self.group_size} is too small. Use "
                 f"--group-size {algorithm.min_group_size} or more{instead}."
             )
         if self.sampling.top_p < 1 and ppo.old_logprobs == "sampler":
             yield (
-                f"With --sampling.top-p {self.sampling.top_p} the sampler's log-probabilities are of another "
+                f"With --sampling.top-p {self.sampling.top_p}, the sampler's log-probabilities belong to another "
                 "distribution than the trainer's. Use --ppo.old-logprobs trainer (and --ppo.importance-cap 2) or "
                 "--sampling.top-p 1."
             )
         if self.staleness and algorithm.learns_observations:
             yield (
-                f"--algorithm {name} learns from observations here, too, for which the sampler has no log-probability: "
-                "what --staleness 1 lets the policy be ahead of it cannot be corrected. Use --staleness 0."
+                f"--algorithm {name} also learns from observations, for which the sampler has no log-probabilities, so "
+                "the lag of --staleness 1 cannot be corrected. Use --staleness 0."
             )
         elif self.staleness and ppo.old_logprobs == "trainer" and ppo.importance_cap is None:
             yield (
-                "--staleness 1 learns from what an earlier policy said, and nothing corrects for it. Use "
+                "--staleness 1 learns from samples of an earlier policy without a correction. Use "
                 "--ppo.importance-cap 2, or --ppo.old-logprobs sampler."
             )
         if algorithm.learns_observations and (ppo.old_logprobs == "sampler" or ppo.importance_cap is not None):
             yield (
-                f"--algorithm {name} learns from observations here, too, for which the sampler has no log-probability: "
-                f"the ratio cannot be taken against it (--ppo.old-logprobs {ppo.old_logprobs}) nor corrected towards "
-                f"it (--ppo.importance-cap {ppo.importance_cap}). Use --ppo.old-logprobs trainer and "
+                f"--algorithm {name} also learns from observations, for which the sampler has no log-probabilities, so "
+                f"these can be neither the ratio's denominator (--ppo.old-logprobs {ppo.old_logprobs}) nor correct it "
+                f"(--ppo.importance-cap {ppo.importance_cap}). Use --ppo.old-logprobs trainer and "
                 "--ppo.importance-cap None."
             )
 
     def _length_contradictions(self) -> Iterator[str]:
-        """Yields what a run of this many iterations leaves no room for."""
+        """Yields messages about settings for which the run is too short."""
         num_iterations, eval_every = self.num_iterations, self.eval_every
         critic_warmup_iterations = self.algorithm.critic_warmup_iterations
         if self.sampling.temperature == 0 and num_iterations > 0:
             yield (
-                "--sampling.temperature 0 always takes the likeliest token: the siblings of a group are the same "
-                "episode, comparing them says nothing, and no algorithm learns what another response would have "
-                "earned. Use --sampling.temperature 1, with --eval-sampling.temperature 0 for greedy evaluations, or "
+                "--sampling.temperature 0 is greedy: the episodes of a group are identical, so comparing them is "
+                "meaningless, and no algorithm can learn what another response would have earned. Use "
+                "--sampling.temperature 1, with --eval-sampling.temperature 0 for greedy evaluations, or "
                 "--num-iterations 0 to evaluate only."
             )
         if 0 < num_iterations <= critic_warmup_iterations:
             yield (
-                f"--algorithm.critic.warmup-iterations {critic_warmup_iterations} leaves the policy nothing of "
+                f"--algorithm.critic.warmup-iterations {critic_warmup_iterations} leaves the policy no updates within "
                 f"--num-iterations {num_iterations}. Lower the first or raise the second."
             )
         if 0 < eval_every >= num_iterations:
@@ -268,39 +269,39 @@ class RunConfig:
             yield f"--eval-every {eval_every} evaluates --num-val-episodes 0. Raise the second or use --eval-every 0."
 
     def _reference_contradictions(self) -> Iterator[str]:
-        """Yields why the policy cannot be held to a reference of its own."""
+        """Yields a message if the policy cannot have a separate reference."""
         if self.reference is not None and self.has_reference and self.lora.rank is not None:
             yield (
-                f"--reference {self.reference} is another model than the one that --lora.rank {self.lora.rank} adapts, "
-                "which is what adapters are held to. Leave one of them out."
+                f"--reference {self.reference} is another model than the base of --lora.rank {self.lora.rank}, which "
+                "is the reference of adapters. Leave one of them out."
             )
 
     @property
     def evaluated_sampling(self) -> SamplingConfig:
-        """How responses are drawn in evaluations."""
+        """Sampling settings of evaluations."""
         return self.eval_sampling.over(self.sampling)
 
     @property
     def acts_on_copy(self) -> bool:
-        """Whether a copy of the policy samples while that is trained; vLLM has weights of its own."""
+        """Whether a copy of the policy samples during the update; vLLM has its own weights."""
         return self.staleness > 0 and self.sampler == "transformers"
 
     @property
     def keeps_copy(self) -> bool:
-        """Whether some iteration begins without a checkpoint of that moment, so that a copy of the state is kept."""
+        """Whether some iteration starts without a checkpoint, so that a copy of the state is kept in memory."""
         return self.checkpoint_every != 1 and self.num_iterations > 1  # the first begins with one
 
     @property
     def has_reference(self) -> bool:
-        """Whether a KL penalty holds the policy to a reference; an algorithm may decide that there is none."""
+        """Whether a KL penalty keeps the policy close to a reference; an algorithm may turn it off."""
         return self.decided().ppo.kl_coef > 0
 
     def decided(self) -> Self:
-        """Returns the run with the update as its algorithm takes it: what that decides itself in place of `ppo`'s."""
+        """Returns the run with the update settings that its algorithm overrides applied."""
         return unchecked(self, ppo=decided_update(self.algorithm, self.ppo))
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the resolved configuration as plain data, paths as text; adapted worlds with their arguments."""
+        """Returns the resolved configuration as plain data, with paths as text and arguments of adapted worlds."""
         saved: dict[str, Any] = plain(self)
         directory = Path(self.output) / self.name
         worlds = tuple(_with_adapted(world, directory) for world in saved["worlds"])
@@ -308,13 +309,13 @@ class RunConfig:
 
 
 def _with_adapted(world: dict[str, Any], directory: Path) -> dict[str, Any]:
-    """Returns the plain data of a world with the arguments of `vlm_envs.adapt`, if that made it."""
+    """Returns the plain data of a world, with its arguments of `vlm_envs.adapt` if it is adapted."""
     adapted = stored_arguments(world["env_id"], directory)
     return world if adapted is None else {**world, ADAPTED: adapted}
 
 
 def how_evaluated(sampling: SamplingConfig, evaluation: SamplingConfig) -> str:
-    """Returns in words how evaluations are sampled, as far as training is not; empty where they are alike."""
+    """Describes the sampling settings of evaluations that differ from training; empty if none does."""
     names = {"temperature": "temperature", "top_p": "top-p", "max_new_tokens": "most new tokens"}
     differing = (name for name in names if getattr(evaluation, name) != getattr(sampling, name))
     return ", ".join(f"{names[name]} {getattr(evaluation, name):g}" for name in differing)

@@ -1,4 +1,4 @@
-"""Configurations as JSON, copies of them that are not validated, and the output folders that they are saved in."""
+"""Configurations as JSON, copies without validation, and checks of output folders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Config = TypeVar("_Config")
 
 
 def unchecked(config: _Config, **changes: Any) -> _Config:
-    """Return a changed copy that is not validated: its settings may fit only once all of them are known."""
+    """Returns a changed copy without validation, for settings that are valid only once all of them are set."""
     changed = copy.copy(config)
     for name, value in changes.items():
         object.__setattr__(changed, name, value)
@@ -34,48 +34,48 @@ def unchecked(config: _Config, **changes: Any) -> _Config:
 
 
 def plain(value: Any) -> Any:
-    """Returns a configuration, or a value of one, as plain data: dataclasses as dictionaries, paths as text.
+    """Returns a configuration, or a part of one, as plain data: dataclasses as dictionaries, paths as text.
 
-    Members of enums are their values.
+    Enum members become their values.
     """
     if isinstance(value, Path):
         return str(value)
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+        return {setting.name: plain(getattr(value, setting.name)) for setting in fields(value)}
     if isinstance(value, Mapping):
-        return {plain(key): plain(each) for key, each in value.items()}
+        return {plain(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return tuple(map(plain, value)) if isinstance(value, tuple) else [*map(plain, value)]
     return plain(value.value) if isinstance(value, Enum) else value
 
 
 def rebuilt(kind: Any, value: Any) -> Any:
-    """Returns what plain data was made from; JSON has no tuples, paths or enums, and only texts as keys.
+    """Rebuilds a value from plain data, which has no tuples, paths, or enums, and only texts as keys.
 
     Args:
-        kind: Its type, as annotations have it.
-        value: What JSON holds.
+        kind: Its type, as in annotations.
+        value: The JSON value.
     """
     if is_dataclass(kind) and isinstance(value, Mapping):
         hints = typing.get_type_hints(kind)
-        known = [each.name for each in fields(kind) if each.init and each.name in value]
+        known = [setting.name for setting in fields(kind) if setting.init and setting.name in value]
         return typing.cast(Any, kind)(**{name: rebuilt(hints[name], value[name]) for name in known})
     origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        return rebuilt(_part_for(value, [each for each in arguments if each is not types.NoneType]), value)
+        return rebuilt(_part_for(value, [argument for argument in arguments if argument is not types.NoneType]), value)
     if isinstance(value, Mapping):
         of_key, of_value = arguments if len(arguments) == 2 else (Any, Any)
-        return {_key(of_key, key): rebuilt(of_value, each) for key, each in value.items()}
+        return {_key(of_key, key): rebuilt(of_value, item) for key, item in value.items()}
     if isinstance(value, list):
         if origin is tuple and arguments and arguments[-1] is not Ellipsis:
-            return tuple(rebuilt(part, each) for part, each in zip(arguments, value, strict=True))
-        found = [rebuilt(arguments[0] if arguments else Any, each) for each in value]
+            return tuple(rebuilt(part, item) for part, item in zip(arguments, value, strict=True))
+        found = [rebuilt(arguments[0] if arguments else Any, item) for item in value]
         return found if origin is list else tuple(found)
     return kind(value) if value is not None and _is_written_otherwise(kind) else value
 
 
 def _part_for(value: Any, parts: list[Any]) -> Any:
-    """Returns the part of a union that a value is of, as far as JSON tells them apart."""
+    """Returns the member of a union that a value belongs to, as far as JSON can distinguish them."""
     if len(parts) == 1:
         return parts[0]
     origins = {typing.get_origin(part) or part: part for part in parts}
@@ -95,24 +95,24 @@ def _key(kind: Any, key: str) -> Any:
 
 
 def saved_algorithm(algorithm: Algorithm) -> dict[str, Any]:
-    """Returns an algorithm as plain data: its name under `class`, which no setting can be called, and its settings."""
+    """Returns an algorithm as plain data: its name under `class`, which is not a valid setting, and its settings."""
     return {"class": name_of(algorithm), **plain(algorithm)}
 
 
 def require_resumable(algorithm: Algorithm) -> None:
-    """Refuses an algorithm that would not be the same when it is read back, so that no run could go on with it.
+    """Raises if an algorithm would not be equal after saving and loading, so that a run could not be resumed.
 
     Raises:
-        ConfigError: If a setting is of a type that JSON does not have, or is NaN, which equals nothing.
+        ConfigError: If a setting has a type that JSON lacks, or is NaN, which equals nothing.
     """
     hints = typing.get_type_hints(type(algorithm))
-    for name, value in ((each.name, getattr(algorithm, each.name)) for each in fields(algorithm)):
+    for name, value in ((setting.name, getattr(algorithm, setting.name)) for setting in fields(algorithm)):
         if not _comes_back(hints[name], value):
             raise ConfigError(
                 f"--algorithm {name_of(algorithm)}: its setting {name!r} is {value!r}, which cannot be saved as JSON "
-                "and read back, so no run could be resumed with it. Possible are finite numbers, texts, truth values, "
-                "None, paths, enums, and lists, tuples, dictionaries and dataclasses of these, each as its annotation "
-                "says."
+                "and loaded, so a run could not be resumed with it. Allowed are finite numbers, texts, booleans, "
+                "None, paths, enums, and lists, tuples, dictionaries, and dataclasses of these, each matching its "
+                "annotation."
             )
 
 
@@ -124,10 +124,10 @@ def _comes_back(kind: Any, value: Any) -> bool:
 
 
 def require_name(config: object) -> None:
-    """Refuses a configuration whose `name` is anything but one folder within `output`.
+    """Raises unless a configuration's `name` is a single folder within `output`.
 
     Raises:
-        ConfigError: If the name is empty, leads out of that folder or has folders in it.
+        ConfigError: If the name is empty, or contains or leads to other folders.
     """
     name = str(vars(config)["name"])
     require(
@@ -138,25 +138,25 @@ def require_name(config: object) -> None:
 
 
 def numbered(name: str) -> Iterator[str]:
-    """Yields a name, and then the same with a number behind it, from 2 on: the first that is free is taken."""
+    """Yields a name, and then the name with the suffixes -2, -3, and so on."""
     yield name
     for number in itertools.count(2):
         yield f"{name}-{number}"
 
 
 def require_writable(directory: Path, output: str) -> None:
-    """Refuses a folder within `output` that cannot be made or written to. Nothing is left behind.
+    """Raises if a folder within `output` cannot be created or written to. Leaves no files behind.
 
     Raises:
-        ConfigError: If the nearest of its parents that exists, or itself if it does, is not a folder or takes no files.
+        ConfigError: If the folder, or else its nearest existing parent, is not a folder or not writable.
     """
-    problem = "it cannot be looked for"
+    problem = "its path is invalid"
     try:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            os.lstat(directory)  # fails where a name is too long
+            os.lstat(directory)  # fails if a name is too long
         place = next(path for path in (directory, *directory.parents) if os.path.lexists(path))
         problem = f"{place} takes no files" if place.is_dir() else f"{place} is not a folder"
-        with tempfile.TemporaryDirectory(prefix=".", dir=place):  # rights alone do not tell: see /proc, for root
+        with tempfile.TemporaryDirectory(prefix=".", dir=place):  # permissions are not enough, as for root in /proc
             return
     except OSError as error:
         problem += f" ({error.strerror})" if "not a folder" not in problem else ""

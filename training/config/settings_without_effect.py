@@ -1,6 +1,6 @@
-"""One warning for settings that a user changed and that do nothing in a run.
+"""A warning about settings that a user changed and that have no effect in a run.
 
-Settings that contradict each other, or that would ruin a result, are errors of their configuration instead.
+Settings that contradict each other or would ruin results are errors in the configuration instead.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from vlm_envs.command_line import option_names
 
 
 def settings_without_effect(config: Any) -> list[str]:
-    """Returns the options that differ from their defaults and do nothing in a run, each with the reason.
+    """Returns the options that differ from their defaults and have no effect in a run, each with the reason.
 
     Args:
-        config: A run of any kind. Kinds without rules have none.
+        config: A run of any kind; kinds without rules yield nothing.
     """
     found: dict[str, str] = {}
     for prefix, part in _parts("--", config):
@@ -41,19 +41,18 @@ def settings_without_effect(config: Any) -> list[str]:
 
 
 def warning_of(settings: Sequence[str]) -> list[str]:
-    """Returns the line that warns of settings without effect, or nothing where there are none."""
+    """Returns a warning about settings without effect, or nothing if there are none."""
     return [f"Settings without effect: {'; '.join(settings)}."] if settings else []
 
 
 @dataclass(frozen=True)
 class _Rule:
-    """Settings of one kind of configuration that do nothing under a condition.
+    """Settings of one kind of configuration that have no effect under a condition.
 
-    Attributes:
-        kind: The configuration, or a part of one, that the condition looks at.
-        settings: Paths of fields within it, separated by spaces; `*` stands for any characters of a name.
-        is_inert: The condition.
-        reason: Why the settings do nothing, in a few words.
+    kind: The configuration, or part of one, that the condition is about.
+    settings: Paths of fields within it, separated by spaces; `*` matches any characters of a name.
+    is_inert: The condition.
+    reason: Short reason why the settings have no effect.
     """
 
     kind: type
@@ -63,7 +62,7 @@ class _Rule:
 
 
 def _decides(name: str) -> Callable[[RunConfig], bool]:
-    """Returns whether an algorithm decides a setting of the update in another way than the run."""
+    """Returns a condition that an algorithm overrides a setting of the update."""
 
     def is_decided(run: RunConfig) -> bool:
         decided = run.algorithm.update_settings
@@ -97,7 +96,7 @@ def _judges_no_turns(judge: JudgeConfig) -> bool:
 
 
 def _reads_no(model: str) -> Callable[[JudgeConfig | CurateConfig], bool]:
-    """Returns whether no term of the episode reward reads a verifier's `"masks"` or `"likelihoods"`."""
+    """Returns a condition that no term of the episode reward uses a verifier's `"masks"` or `"likelihoods"`."""
     return lambda config: config.reward is None or model not in config.reward.models
 
 
@@ -190,7 +189,7 @@ _RULES = (
 
 
 def _parts(prefix: str, part: Any) -> Iterator[tuple[str, Any]]:
-    """Yields a configuration and all parts of it, each with what its options begin with."""
+    """Yields a configuration and all of its parts, each with the prefix of its options."""
     yield prefix, part
     for field in fields(part):
         for inner, value in _within(_option(prefix, part, field.name), getattr(part, field.name)):
@@ -198,7 +197,7 @@ def _parts(prefix: str, part: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _within(option: str, value: Any) -> list[tuple[str, Any]]:
-    """Returns the configurations that a field holds, each with what its options begin with."""
+    """Returns the configurations in a field, each with the prefix of its options."""
     if isinstance(value, tuple):
         return [(f"{option}.{index}.", item) for index, item in enumerate(value) if is_dataclass(item)]
     return [(f"{option}.", value)] if is_dataclass(value) else []
@@ -229,7 +228,7 @@ def _names_of(kind: Any) -> dict[str, str]:
 
 
 def _written(option: str, value: Any) -> str:
-    """Returns an option as a command line has it."""
+    """Returns an option as written on a command line."""
     if is_dataclass(value):
         return f"{option}.*"
     if value is True:

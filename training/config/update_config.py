@@ -1,4 +1,4 @@
-"""Settings of the update: PPO, AdamW, LoRA, memory, and the steps of supervised learning."""
+"""Settings of the update: PPO, AdamW, LoRA, memory, and supervised steps."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ ExemptWeights = Literal["norms", "biases", "embeddings"]
 
 
 PAPER_BETAS = (0.9, 0.999)
-"""Betas of the presets with a paper's constants: the default of verl, Easy-R1, TRL, and transformers' `Trainer`."""
+"""Betas of presets with a paper's constants, the default of verl, Easy-R1, TRL, and transformers' `Trainer`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdamWConfig:
-    """AdamW; a configuration of training inherits these fields.
+    """AdamW; training configurations inherit these fields.
 
     Source: Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019), algorithm 2.
 
     Attributes:
-        betas: Decay rates per step of AdamW's means of gradients and of their squares. The second averages over about
+        betas: Decay rates of AdamW's running means of gradients and squared gradients. The second averages over about
             `1 / (1 - beta)` steps: 20 by default, 1,000 at 0.999, the default of torch, verl, and TRL.
-        eps: Added to the root of the mean square, which steps are divided by.
-        weight_decay: AdamW's weight decay: a step shrinks weights by this times the learning rate.
-        decay_exempt: Weights that do not decay: `norms` (layers whose class name contains "norm"), `biases`,
-            `embeddings` (also of the output layer, where the two are tied). None by default, as in verl.
+        eps: Added to the root of the mean square in the denominator of a step.
+        weight_decay: A step shrinks weights by this times the learning rate.
+        decay_exempt: Weights without decay: `norms` (layers whose class name contains "norm"), `biases`,
+            `embeddings` (including a tied output layer). None by default, as in verl.
     """
 
     betas: tuple[float, float] = (0.9, 0.95)
@@ -58,51 +58,51 @@ class AdamWConfig:
 
     @property
     def adamw(self) -> AdamWConfig:
-        """These fields alone."""
+        """Only these fields."""
         return AdamWConfig(**{field.name: getattr(self, field.name) for field in fields(AdamWConfig)})
 
 
 @dataclass(frozen=True, kw_only=True)
 class PPOConfig(AdamWConfig):
-    """The update. AdamW's settings are those of the policy and of a critic.
+    """Settings of the update. AdamW's settings apply to the policy and the critic.
 
     Attributes:
-        learning_rate: Of the policy (AdamW).
-        warmup_iterations: Iterations in which the policy's rate rises linearly to its peak, once it learns. AdamW's
-            first steps go by the sign of the first gradients, at the full rate, while advantages are at their noisiest.
-            Ten are what verl's recipe of DAPO takes; verl's own default is none.
-        final_learning_rate_ratio: What learning rates fall to, linearly over the run, as a share of their peaks.
-        target_kl: How far an iteration is to move the policy, in nats a token (`approx_kl`): its rate is raised after
-            one that moved it by less than half of that and lowered after one that moved it by more than twice, see
-            `training.update.learner`. None leaves the rate to its schedule.
+        learning_rate: Learning rate of the policy (AdamW).
+        warmup_iterations: Iterations over which the policy's rate rises linearly to its peak, once it is trained.
+            AdamW's first steps have full size in the direction of the sign of the first gradients, while advantages
+            are noisiest. Ten are used in verl's recipe of DAPO; verl's own default is 0.
+        final_learning_rate_ratio: Final learning rates as a share of their peaks, reached linearly over the run.
+        target_kl: Target for how far an iteration moves the policy, in nats per token (`approx_kl`): the rate is raised
+            after iterations below half of it and lowered after iterations above twice of it; see
+            `training.update.learner`. None keeps the schedule.
         num_epochs: The policy's passes over an iteration's batch.
-        num_minibatches: Its optimiser steps per pass.
-        micro_batch_size: Rows per forward pass; gradients accumulate, results do not depend on it.
-        micro_batch_tokens: Tokens per forward pass, padding included, in place of a number of rows: the memory that a
-            pass takes goes by them. Without prefix sharing no more than a tenth is padding. A longer row goes alone.
-        num_micro_batches_at_once: Most micro-batches that go through a model at a time on a CPU, each on its share
-            of torch's threads and in memory of its own: with a small model, two threads do more so. It is 1 on GPUs, in
-            several processes, and where torch has one thread.
+        num_minibatches: Optimizer steps per pass.
+        micro_batch_size: Rows per forward pass; gradients accumulate, so results do not depend on it.
+        micro_batch_tokens: Tokens per forward pass, including padding, instead of a number of rows, as memory depends
+            on tokens. Without prefix sharing, at most a tenth is padding. A longer row goes alone.
+        num_micro_batches_at_once: Maximum number of concurrent micro-batches on a CPU, each with its share of torch's
+            threads and its own memory: with a small model, two threads process more this way. It is 1 on GPUs, in
+            several processes, and if torch has one thread.
         clip_low: Ratio clip below 1.
         clip_high: Ratio clip above 1.
         entropy_coef: Weight of the entropy bonus.
-        kl_coef: Weight of the KL penalty, against the frozen start policy; 0 leaves the reference out altogether.
-        kl_placement: Where the penalty is: in the `"reward"` of each token (VAGEN), or in the `"loss"`, with a gradient
-            of its own (GRPO; Argos, equation 11).
-        kl_estimator: How it is estimated from a sampled token; see `kl_penalty` in
+        kl_coef: Weight of the KL penalty against the frozen reference; 0 omits the reference altogether.
+        kl_placement: Placement of the penalty: in the `"reward"` of each token (VAGEN), or in the `"loss"`, with its
+            own gradient (GRPO; Argos, equation 11).
+        kl_estimator: Estimator of the penalty from a sampled token; see `kl_penalty` in
             `training.algorithms.losses`. None is k1 in the reward and k3 in the loss. k1 in the loss has
-            expected gradient 0 and is refused.
-        aggregation: How token losses are averaged over an optimiser step: per token, per row, or by the constant
+            expected gradient 0 and is an error.
+        aggregation: How token losses are averaged over an optimizer step: per token, per row, or by the constant
             rows x `max_new_tokens` (Dr.GRPO).
-        old_logprobs: What the ratio is taken against: `"trainer"` evaluates the policy once more before the update,
-            and the gap to the sampler is logged; `"sampler"` saves that pass by using the log-probabilities the
-            tokens were drawn with, the exact ones wherever one engine does both.
+        old_logprobs: Denominator of the ratio: `"trainer"` evaluates the policy again before the update and logs the
+            gap to the sampler; `"sampler"` saves that pass by using the log-probabilities of sampling, which are
+            exact if one engine does both.
         importance_cap: Cap of truncated importance sampling for the sampler-trainer gap; None turns it off.
-        max_grad_norm: Gradient norm that is clipped to.
-        max_nonfinite_steps: Steps in a row whose gradients may be infinite or NaN, each model's counted apart. None
-            of them is taken; the last one ends the run.
-        max_exploding_steps: Steps in a row whose gradients may be more than 100 times as large as their median before,
-            each model's counted apart; the last one ends the run. None only tells of them, for they are clipped.
+        max_grad_norm: Gradient norm for clipping.
+        max_nonfinite_steps: Consecutive steps with infinite or NaN gradients, counted per model, after which the run
+            ends. None of these steps is applied.
+        max_exploding_steps: Consecutive steps with gradients more than 100 times their previous median, counted per
+            model, after which the run ends. None only reports them, as they are clipped.
     """
 
     learning_rate: float = 1e-6
@@ -143,7 +143,7 @@ class PPOConfig(AdamWConfig):
         require(
             self.target_kl is None or self.num_epochs * self.num_minibatches > 1,
             "With --ppo.num-epochs 1 and --ppo.num-minibatches 1 approx_kl is measured before the only step, so "
-            f"--ppo.target-kl {self.target_kl} has nothing to go by. Take more steps an iteration.",
+            f"--ppo.target-kl {self.target_kl} has nothing to measure. Take more steps per iteration.",
         )
         require(
             self.kl_placement == "reward" or self.kl_formula != "k1",
@@ -153,7 +153,7 @@ class PPOConfig(AdamWConfig):
 
     @property
     def takes_one_step(self) -> bool:
-        """Whether an iteration's only step is taken from where the ratio is 1."""
+        """Whether an iteration has a single step, which starts at ratio 1."""
         return self.old_logprobs == "trainer" and self.num_epochs * self.num_minibatches == 1
 
     @property
@@ -163,32 +163,32 @@ class PPOConfig(AdamWConfig):
 
 
 def decided_update(algorithm: Algorithm, ppo: PPOConfig) -> PPOConfig:
-    """Returns the update's settings with those in place that the algorithm decides itself."""
+    """Returns the update's settings with those that the algorithm overrides applied."""
     return unchecked(ppo, **algorithm.update_settings)
 
 
 def update_contradictions(algorithm: Algorithm, ppo: PPOConfig) -> Iterator[str]:
-    """Yields how an algorithm and the update contradict each other."""
+    """Yields messages about contradictions between an algorithm and the update."""
     name = f"--algorithm {name_of(algorithm)}"
     if algorithm.max_sampling_rounds > 1 and type(algorithm).useful_rows is Algorithm.useful_rows:
         yield (
-            f"{name} plays up to {algorithm.max_sampling_rounds} rounds for useful groups, and to it all are: write "
-            "its useful_rows, or set its max_sampling_rounds to 1."
+            f"{name} plays up to {algorithm.max_sampling_rounds} rounds for useful groups, but considers all of them "
+            "useful: override its useful_rows, or set its max_sampling_rounds to 1."
         )
     if algorithm.needs_several_steps and decided_update(algorithm, ppo).takes_one_step:
         yield (
-            f"{name} changes how ratios are taken, and with --ppo.num-epochs 1 and --ppo.num-minibatches 1 the ratio "
-            "of the only step is 1. Take more steps per iteration."
+            f"{name} changes how ratios are computed, but with --ppo.num-epochs 1 and --ppo.num-minibatches 1 the "
+            "ratio of the only step is 1. Take more steps per iteration."
         )
 
 
 def require_rows_that_fit(
     *, num_groups: int, group_size: int, num_minibatches: int, critic_num_minibatches: int
 ) -> None:
-    """Refuses numbers of minibatches that an iteration's rows cannot be divided into.
+    """Raises if an iteration's rows cannot be divided into the minibatches.
 
-    The policy's are of one size, by which its learning rate goes; the critic's may differ by a row, but none is empty.
-    Without a critic there is 1, which any rows fill.
+    The policy's minibatches must have equal sizes, as its learning rate depends on them; the critic's may differ by one
+    row but must not be empty. Without a critic, the number is 1, which always fits.
 
     Raises:
         ConfigError: With the options involved.
@@ -208,25 +208,24 @@ def require_rows_that_fit(
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryConfig:
-    """Memory of the update.
+    """Memory settings of the update.
 
     Attributes:
-        gradient_checkpointing: Keep of each layer only what goes into it, and compute the rest anew in the backward
-            pass: far less memory for a third more work. Of policy and critic alike, in the update alone.
-        freeze_vision_tower: Leave out of training what pictures go through before the language model, its projector
-            too. Each picture is then shown to the tower once per batch, and policy, reference and critic share what it
-            says, as they do the tower. As verl's setting of this name.
-        attention: How transformers computes attention; None leaves the choice to it. `"flash_attention_2"` needs the
-            package flash-attn, a GPU and `--dtype bfloat16`.
-        packing: Whether the rows of a micro-batch go through a model as a single one without padding, none of which
-            sees another; not of families whose pictures are seen in both directions (Gemma 3). `"auto"` does where
-            flash attention computes only what each row sees; other kinds compute what no row may see, too, and are
-            slower so.
-        prefix_sharing: Whether what rows of a micro-batch begin with goes through a model once, pictures and all, and
-            padding not at all: siblings share their prompt, and as much of their answers as they have in common.
-            `"auto"` does where attention is torch's own (`sdpa`), without sliding windows, and no packing is asked for.
-        offload_reference: Keep the reference in the host's memory, but while it says what it would have said.
-        offload_optimizer: Keep the optimisers' moments and float32 masters there, but while their model is updated.
+        gradient_checkpointing: Keep only the inputs of each layer and recompute the rest in the backward pass: far less
+            memory for a third more work. Applies to policy and critic, in the update only.
+        freeze_vision_tower: Exclude the vision tower and its projector from training. Each image is then encoded once
+            per batch, and policy, reference, and critic share the tower and its features. Same as verl's setting of
+            this name.
+        attention: Attention implementation of transformers; None leaves the choice to it. `"flash_attention_2"` needs
+            the package flash-attn, a GPU, and `--dtype bfloat16`.
+        packing: Whether the rows of a micro-batch are packed into a single one without padding, with attention only
+            within rows; not for families with bidirectional attention on images (Gemma 3). `"auto"` packs with flash
+            attention, which skips masked blocks; other implementations also compute these and are slower when packed.
+        prefix_sharing: Whether shared prefixes of a micro-batch's rows, including images, are computed once and padding
+            not at all: a group shares its prompt and the common parts of its responses. `"auto"` does so with torch's
+            own attention (`sdpa`) without sliding windows, unless packing is requested.
+        offload_reference: Keep the reference in the host's memory except while it is evaluated.
+        offload_optimizer: Keep the optimizers' moments and float32 masters there except while their model is updated.
     """
 
     gradient_checkpointing: bool = False
@@ -239,22 +238,22 @@ class MemoryConfig:
 
 
 LARGE_MODEL: dict[str, Any] = {"memory": MemoryConfig(gradient_checkpointing=True), "dtype": "bfloat16"}
-"""Settings of runs of models with billions of weights."""
+"""Settings for models with billions of weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoRAConfig:
-    """LoRA adapters (peft) in the language model of policy and critic; all other weights are frozen, and held once.
+    """LoRA adapters (peft) in the language model of policy and critic; other weights are frozen and shared.
 
     The reference is the policy with its adapters off. `latest/model` has them merged into its weights.
 
     Source: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models" (2021), section 4.1.
 
     Attributes:
-        rank: Of each weight's change; None trains the weights themselves. A learning rate about ten times as high as
-            without is usual.
+        rank: Rank of each weight's change; None trains the weights themselves. A learning rate about ten times as high
+            as without adapters is usual.
         alpha: The change is scaled by `alpha / rank`.
-        target_modules: Linear layers that get adapters, by the last part of their names (`q_proj v_proj`); empty for
+        target_modules: Linear layers with adapters, by the last part of their names (`q_proj v_proj`); empty for
             all of the language model.
     """
 
@@ -269,18 +268,18 @@ class LoRAConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SupervisedSteps:
-    """How the steps of maximum likelihood are taken, whatever is imitated.
+    """Settings of the optimizer steps of supervised learning.
 
     Attributes:
-        num_steps: Optimiser steps in all.
+        num_steps: Total optimizer steps.
         learning_rate: Peak of a cosine schedule with warm-up.
         warmup_steps: Steps of linear warm-up.
-        restart_at: Step, from 0, at which something else is learnt and the schedule begins; before, the rate stays at
-            its peak after a warm-up of its own.
-        final_learning_rate_ratio: What the rate falls to, as a share of its peak.
+        restart_at: Step, from 0, at which the data change and the schedule starts; before it, the rate stays at
+            its peak after a separate warm-up.
+        final_learning_rate_ratio: Final rate as a share of its peak.
         adamw: AdamW's settings.
-        max_grad_norm: Gradient norm that is clipped to.
-        max_nonfinite_steps: Steps in a row whose gradients may be infinite or NaN, the last of which ends the training.
+        max_grad_norm: Gradient norm for clipping.
+        max_nonfinite_steps: Consecutive steps with infinite or NaN gradients after which the training ends.
         checkpoint_every: Steps between checkpoints; 0 for none.
     """
 
@@ -295,7 +294,7 @@ class SupervisedSteps:
     restart_at: int = 0
 
     def learning_rate_at(self, step: int) -> float:
-        """Returns the learning rate of a step, from 0: a linear warm-up, then a cosine, which waits for the restart."""
+        """Returns the learning rate of a step, from 0: a linear warm-up, then a cosine, which starts at the restart."""
         is_before, num_steps = step < self.restart_at, self.num_steps - self.restart_at
         step = step if is_before else step - self.restart_at
         if step < self.warmup_steps:
@@ -307,5 +306,5 @@ class SupervisedSteps:
         return self.learning_rate * (low + (1.0 - low) / 2 * (1.0 + math.cos(math.pi * progress)))
 
     def is_checkpoint_due(self, num_done: int) -> bool:
-        """Returns whether a checkpoint is written after so many steps, as after the last one."""
+        """Returns whether a checkpoint is due after `num_done` steps, which includes the last one."""
         return self.checkpoint_every > 0 and (num_done % self.checkpoint_every == 0 or num_done == self.num_steps)

@@ -1,4 +1,4 @@
-"""The worlds that a run trains on: id, arguments, weight, pool, and the name in logs."""
+"""A world of a run: id, arguments, weight, pool, and name in logs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from vlm_envs.vector.make_vec import world_vector
 from vlm_envs.vector.vector_world import WORKER_KINDS, VectorWorld
 
 MAX_PARALLEL = 256
-"""Most worlds of an evaluation that are played side by side."""
+"""Maximum number of concurrent worlds in an evaluation."""
 NUM_STARTS = 3
-"""How often worlds are made whose workers do not come up, before they are given up."""
+"""Attempts to start worlds whose workers fail to start."""
 
 _logger = logging.getLogger(__name__)
 
@@ -30,27 +30,27 @@ class WorldSpec:
     """One world of a training mix.
 
     Attributes:
-        env_id: Registered id, with or without the module that registers it in front: `my_module:My/World-v0`.
+        env_id: Registered id, optionally prefixed with the module that registers it: `my_module:My/World-v0`.
         kwargs: Arguments of the world; `split` is set by the trainer.
-        weight: Share of the mix, relative to the others. After every iteration a world has played its share of all
-            groups so far, within 1, or 2 beside a pair (the same world as ivgr_grounded and as ivgr_textual, which play
-            each start state together): what one rounds off, the next ones make up.
-        name: What logs, evaluations and reports call it. None for its id; where the id occurs more than once, with the
-            arguments in which it differs from the others.
-        pool: The levels it is trained on, a finite set that is gone through epoch by epoch; None for levels drawn anew
-            each time. Evaluations play held-out levels either way.
-        cold_start_pool: Likewise, the levels that a cold start's expert shows; they must not be any of `pool`.
-        cold_start_suboptimal_rate: How often a cold start's expert plans a turn of this world without regard for what
-            makes it hard; None for the cold start's `suboptimal_rate`.
-        cold_start_weight: Share of a cold start's demonstrations, relative to the others; None for `weight`. What takes
-            long to imitate need not be reinforced for long.
-        workers: Where worlds are stepped: `"serial"`, `"thread"`, `"process"` or `"ray"`. The grid worlds step in
-            microseconds, less than handing them to a thread takes; worlds that are slow, or may hang or crash, belong
-            in processes, and on the machines of a Ray cluster where one machine's cores are too few.
-        num_workers: Threads, processes or actors, each of which steps its worlds one after another; None for one per
-            CPU core. Worlds that only wait, for a server elsewhere say, want a thread each.
-        step_timeout_s: Longest time one world may take for one step or reset, in seconds, before its worker is lost;
-            serial worlds have no limit.
+        weight: Share of the mix, relative to the other worlds. After every iteration, a world has played its share of
+            all groups so far within 1, or within 2 next to a pair (the same world as ivgr_grounded and as ivgr_textual,
+            which share start states); later iterations make up for rounding.
+        name: Name in logs, evaluations, and reports. None for the id; repeated ids are followed by the arguments in
+            which they differ.
+        pool: A finite set of levels to train on, in epochs; None to draw new levels each time. Evaluations use
+            held-out levels either way.
+        cold_start_pool: Pool of the levels that a cold start's expert demonstrates; disjoint from `pool`.
+        cold_start_suboptimal_rate: Share of turns in which a cold start's expert ignores the world's main difficulty;
+            None for the cold start's `suboptimal_rate`.
+        cold_start_weight: Share of a cold start's demonstrations, relative to the others; None for `weight`. A world
+            that takes long to imitate may need little reinforcement learning.
+        workers: Where worlds are stepped: `"serial"`, `"thread"`, `"process"`, or `"ray"`. Grid worlds step in
+            microseconds, less than the overhead of a thread; worlds that are slow or may hang or crash belong in
+            processes, or on the machines of a Ray cluster if one machine has too few cores.
+        num_workers: Threads, processes, or actors, each of which steps its worlds in sequence; None for one per
+            CPU core. Worlds that mostly wait, such as for a remote server, need a thread each.
+        step_timeout_s: Time limit of one step or reset, in seconds, after which its worker is lost; serial worlds have
+            no limit.
     """
 
     env_id: str
@@ -74,14 +74,14 @@ class WorldSpec:
         require_between(self, 0, 1, "cold_start_suboptimal_rate")
         require(
             self.cold_start_pool is None or not self.cold_start_pool.draw,
-            "A run draws its own pools for the model that it starts from, and before a cold start there is none. Draw "
-            "this one beforehand: python -m training pool RECIPE --out FILE.",
+            "A run draws its own pools with the model it starts from, which does not exist before a cold start. Draw "
+            "this pool in advance: python -m training pool RECIPE --out FILE.",
         )
         require("split" not in self.kwargs, "Leave `split` out of a WorldSpec's kwargs; the trainer sets it.")
 
     @property
     def prompt_format(self) -> str:
-        """The strategy the world is played with: its own unless it is told another."""
+        """The world's prompt format: an explicit one or its default."""
         if "prompt_format" in self.kwargs:
             return str(self.kwargs["prompt_format"])
         with self.made() as world:
@@ -89,20 +89,20 @@ class WorldSpec:
 
     @property
     def reads_data(self) -> bool:
-        """Whether its levels are somebody's data, such as a local copy of a data set."""
+        """Whether its levels come from user data, such as a local copy of a dataset."""
         return bool({"dataset", "source"} & set(self.kwargs))
 
     @contextmanager
     def made(self, **more: Any) -> Iterator[Any]:
-        """Gives one of these worlds, to be looked at within the block; it is closed behind it."""
+        """Yields one such world for inspection and closes it on exit."""
         with closing(make(self.env_id, **self.kwargs, **more)) as world:
             yield world.unwrapped
 
     def make_vector(self, num_envs: int, *, split: str) -> VectorWorld:
-        """Returns that many of these worlds, with levels of one split.
+        """Creates `num_envs` such worlds with levels of one split.
 
         Raises:
-            WorkerError: If a worker dies or hangs while it makes them, three times in a row.
+            WorkerError: If a worker dies or hangs during creation three times in a row.
         """
         made = partial(
             world_vector,
@@ -117,11 +117,11 @@ class WorldSpec:
             try:
                 return made(**self.kwargs)
             except WorkerError as error:
-                _logger.warning("%s Worlds of %s are made anew.", error, self.env_id)
+                _logger.warning("%s Worlds of %s are restarted.", error, self.env_id)
         return made(**self.kwargs)
 
     def try_vector(self, num_envs: int, *, split: str) -> VectorWorld | None:
-        """Returns what `make_vector` does, or None where it cannot: for those who can do without these worlds."""
+        """Returns the result of `make_vector`, or None if it fails, for callers that can do without these worlds."""
         try:
             return self.make_vector(num_envs, split=split)
         except WorkerError as error:
@@ -129,20 +129,20 @@ class WorldSpec:
             return None
 
     def num_levels(self, split: str) -> int | None:
-        """Returns how many levels a split has where they are listed, as in a benchmark; None where they are drawn."""
+        """Returns the number of levels of a split that lists them, as in a benchmark; None if levels are drawn."""
         with self.made(split=split) as world:
             found: int | None = getattr(world, "num_levels", None)
         return found
 
     def unshown(self, split: str, seeds: Sequence[int]) -> dict[int, str]:
-        """Returns what is wrong with those of some seeds' items that cannot be shown, where a split lists them."""
+        """Returns the faults of items that cannot be shown, by seed; empty for splits that do not list items."""
         if split == "train" or not self.reads_data:
             return {}
         with self.made(split=split) as world:
             return unshown_items(world, seeds)
 
     def has_level(self, split: str) -> bool:
-        """Returns whether a split has any level; a data set may have none of it, a benchmark none to train on."""
+        """Returns whether a split has any level; a dataset may lack one, and a benchmark has none for training."""
         if not self.reads_data:
             return True
         with self.made() as world:
@@ -150,18 +150,18 @@ class WorldSpec:
             return num_samples is None or num_samples(split) > 0
 
     def answer_kinds(self) -> frozenset[str]:
-        """Returns how answers to its questions are compared; nothing where that is not known beforehand."""
+        """Returns the comparison kinds of the answers to its questions; empty if unknown in advance."""
         with self.made() as world:
             return frozenset(getattr(_source_of(world), "answer_kinds", ()))
 
 
 def _source_of(world: Any) -> Any:
-    """Returns where a world has its levels from, if it is one that asks."""
+    """Returns the source of a question-answering world's levels, or None."""
     return getattr(getattr(world, "dynamics", None), "source", None)
 
 
 def drawn_pool_contradictions(specs: Sequence[WorldSpec]) -> Iterator[str]:
-    """Yields pools of one file that the run is to draw in two ways; bands of one pool differ in their filters only."""
+    """Yields messages about pools of one file that a run would draw in two ways; only their filters may differ."""
     first: dict[str, int] = {}
     for number, spec in enumerate(specs):
         if spec.pool is None or not spec.pool.draw:
@@ -171,26 +171,26 @@ def drawn_pool_contradictions(specs: Sequence[WorldSpec]) -> Iterator[str]:
         assert other is not None
         if (other.draw, other.attempts, other.exclude) != (spec.pool.draw, spec.pool.attempts, spec.pool.exclude):
             yield (
-                f"--worlds.{before} and --worlds.{number} have the run draw one pool, {spec.pool.file}, in two ways. "
-                f"Give them the same --worlds.{number}.pool.draw, .attempts and .exclude, or another "
+                f"--worlds.{before} and --worlds.{number} draw one pool, {spec.pool.file}, in two ways. "
+                f"Give them the same --worlds.{number}.pool.draw, .attempts, and .exclude, or another "
                 f"--worlds.{number}.pool.file."
             )
 
 
 def world_names(specs: Sequence[WorldSpec]) -> tuple[str, ...]:
-    """Returns what logs call each world of a mix; one id may occur as often as one likes.
+    """Returns the name of each world of a mix in logs; an id may occur any number of times.
 
     Returns:
-        The name a spec gives itself, or its env id; where an id occurs more than once, with the arguments that tell
-        its entries apart, such as `VLM/FrozenLake-v0 (size=8)`, and a number where nothing does.
+        The name of a spec, or its env id; a repeated id is followed by the distinguishing arguments, as in
+        `VLM/FrozenLake-v0 (size=8)`, or by a number if there are none.
     """
     names: list[str] = []
     for spec in specs:
-        alike = [each for each in specs if each.env_id == spec.env_id and each.name is None]
+        alike = [other for other in specs if other.env_id == spec.env_id and other.name is None]
         telling = [
             f"{key}={value}"
             for key, value in spec.kwargs.items()
-            if any(each.kwargs.get(key) != value for each in alike)
+            if any(other.kwargs.get(key) != value for other in alike)
         ]
         name = spec.name or (f"{spec.env_id} ({', '.join(telling)})" if telling else spec.env_id)
         names.append(name)

@@ -1,1 +1,1 @@
-"""The loop: collect, score, credit, update, with evaluations on the way."""
+"""The training loop: collect, score, assign credit, update, and evaluate."""

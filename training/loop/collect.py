@@ -1,12 +1,12 @@
-"""Collecting groups of sibling episodes, in rounds until enough of them are useful.
+"""Collects groups of episodes, in rounds until enough groups are useful.
 
     play a round ──> score ──> useful? ──> enough, or the last round ──> useful groups, filled up with others
 
-Each world of a mixture has its own number of groups, and is played again only while it lacks useful ones. So its share
-does not depend on how often it is useful.
+Each world of a mix has its own number of groups, and is played again only while it lacks useful ones. Its share
+therefore does not depend on how often its groups are useful.
 
-Source: DAPO (arXiv 2503.14476), section 3.2, "dynamic sampling". Where verl stops after its last round, ours learns
-from what there is.
+Source: DAPO (arXiv 2503.14476), section 3.2, "dynamic sampling". After the last round, verl stops; here training
+continues with the groups there are.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from vlm_envs.trajectory import Trajectory, TrajectoryGroup, Turn, is_lost
 _logger = logging.getLogger(__name__)
 
 _FIRST_SEED = 100_000_000
-"""Training seeds below belong to the cold start, so that no level is shown to both."""
+"""Lower training seeds belong to the cold start, so that the two share no levels."""
 
 
 class Watcher(Protocol):
-    """Is told of what is played, as soon as it is: judges, who ask about it while others still play."""
+    """Callbacks for turns and episodes as soon as they are played, such as judges that start their requests early."""
 
     def saw_turn(self, env_id: str, turn: Turn) -> None:
-        """Takes a turn of an episode that goes on, or its last."""
+        """Receives a turn of an episode."""
 
     def saw_episode(self, trajectory: Trajectory) -> None:
-        """Takes an episode that is over."""
+        """Receives a finished episode."""
 
 
 class _Played(NamedTuple):
-    """A group as it was played: the number of its world in the mix, its own number there, its siblings."""
+    """A played group: index of its world in the mix, its index there, and its episodes."""
 
     place: int
     number: int
@@ -57,7 +57,7 @@ class _Played(NamedTuple):
 
 
 class Collector:
-    """Holds the training worlds and plays groups of siblings in them; processes share them out, group by group."""
+    """Owns the training worlds and plays groups of episodes in them; processes share the groups."""
 
     def __init__(self, config: RunConfig, engine: Engine | None = None) -> None:
         self._config = config
@@ -75,7 +75,7 @@ class Collector:
         self._records = False
 
     def units(self, iteration: int) -> list[MixUnit]:
-        """Returns the worlds of an iteration with their numbers of groups."""
+        """Returns the units of an iteration's mix with their numbers of groups."""
         return self._worlds.units(iteration)
 
     def collect(
@@ -86,22 +86,22 @@ class Collector:
         worlds: Container[str] | None = None,
         watchers: Sequence[Watcher] = (),
     ) -> list[TrajectoryGroup]:
-        """Plays one iteration's episodes; seeds depend on iteration and round only, so a resumed run sees the same.
+        """Plays one iteration's episodes; seeds depend only on iteration and round, so a resumed run repeats them.
 
-        Levels of pools, and shares that go by success, depend on what was played before, too: see `state_dict`.
+        Levels of pools and adaptive shares also depend on earlier episodes; see `state_dict`.
 
         Args:
-            agent: Who acts.
+            agent: The agent.
             iteration: Number of the iteration, from 0.
-            sampling_round: Which of its rounds, below `algorithm.max_sampling_rounds`; no two have a level in common.
-            worlds: Names of the worlds that are played; None for all.
-            watchers: Who is told of what this process plays; of episodes they are given the turns that are returned.
+            sampling_round: Round of the iteration, below `algorithm.max_sampling_rounds`; rounds share no levels.
+            worlds: Names of the worlds to play; None for all.
+            watchers: Callbacks for turns and episodes of this process.
 
         Returns:
-            `num_groups` groups of `group_size` siblings, in the order of their worlds; at times one more or fewer where
-            that is odd and iVGR's partners share it, and fewer where a world could not be started, not even in a worker
-            started anew. Such a group is dropped whole, and `metrics` counts it. None of a round after the first that
-            lost every episode.
+            `num_groups` groups of `group_size` episodes, in the order of their worlds. The number may be one more or
+            fewer if it is odd and iVGR's partners share it, and is lower if a world could not be started, even with a
+            new worker; such groups are dropped and counted in `metrics`. Empty for a round after the first that lost
+            every episode.
 
         Raises:
             NothingLeftError: If every episode of the first round was lost.
@@ -113,49 +113,49 @@ class Collector:
             self._num_lost_episodes = self._num_dropped_groups = 0
         every = self._config.record_every
         self._records = every > 0 and iteration % every == 0
-        places = [place for place in self._worlds.played(iteration) if worlds is None or place.name in worlds]
-        levels = {place.number: self._worlds.next_levels(place) for place in places}
+        places = [entry for entry in self._worlds.played(iteration) if worlds is None or entry.name in worlds]
+        levels = {entry.number: self._worlds.next_levels(entry) for entry in places}
         own = self._played(agent, places, first, levels, watchers)
-        mine = {(each.place, each.number): each for each in own}  # not as gathering copies them: watchers know these
-        gathered = sorted(self._engine.gather(own), key=lambda each: (each.place, each.number))
-        played = [mine.get((each.place, each.number), each) for each in gathered]
-        groups = self._whole_groups(played, {place.number: place.name for place in places})
-        if sampling_round == 0:  # later rounds are of worlds that lack useful groups, which says something of them
+        mine = {(group.place, group.number): group for group in own}  # no copies from gathering, as watchers keep these
+        gathered = sorted(self._engine.gather(own), key=lambda group: (group.place, group.number))
+        played = [mine.get((group.place, group.number), group) for group in gathered]
+        groups = self._whole_groups(played, {entry.number: entry.name for entry in places})
+        if sampling_round == 0:  # later rounds are biased towards worlds that lack useful groups
             self._learn(played)
-        num_episodes = sum(len(each.siblings) for each in played)
-        num_lost = sum(is_lost(episode) for each in played for episode in each.siblings)
+        num_episodes = sum(len(group.siblings) for group in played)
+        num_lost = sum(is_lost(episode) for group in played for episode in group.siblings)
         self._num_lost_episodes += num_lost
         if num_lost == num_episodes or not groups:
             if sampling_round > 0:
                 _logger.warning("Round %d of iteration %d lost all its episodes.", sampling_round, iteration)
                 return []
-            lost = [sibling for each in played for sibling in each.siblings if is_lost(sibling)]
-            told = why_lost(lost, of=num_episodes)
-            raise NothingLeftError(f"Nothing is left of iteration {iteration}: {told}, then go on with --resume.")
+            lost = [sibling for group in played for sibling in group.siblings if is_lost(sibling)]
+            reason = why_lost(lost, of=num_episodes)
+            raise NothingLeftError(f"Nothing is left of iteration {iteration}: {reason}, then resume with --resume.")
         if num_lost:
-            _logger.warning("Iteration %d has lost %d of its %d episodes.", iteration, num_lost, num_episodes)
+            _logger.warning("Iteration %d lost %d of its %d episodes.", iteration, num_lost, num_episodes)
         return groups
 
     def _whole_groups(self, played: Sequence[_Played], names: Mapping[int, str]) -> list[TrajectoryGroup]:
-        """Returns the groups none of whose siblings is missing, with the names of their worlds; counts the others."""
+        """Returns the complete groups with the names of their worlds, and counts the others."""
         groups: list[TrajectoryGroup] = []
-        for each in played:
-            kept = [episode for episode in each.siblings if episode is not None]
-            if len(kept) < len(each.siblings):
+        for group in played:
+            kept = [episode for episode in group.siblings if episode is not None]
+            if len(kept) < len(group.siblings):
                 self._num_dropped_groups += 1
             else:
-                named = tuple(replace(episode, world=names[each.place]) for episode in kept)
+                named = tuple(replace(episode, world=names[group.place]) for episode in kept)
                 groups.append(TrajectoryGroup(trajectories=named))
         return groups
 
     def _learn(self, played: Sequence[_Played]) -> None:
-        """Tells shares that go by success what the worlds' episodes came to, those that were lost left out."""
+        """Updates adaptive shares with the worlds' success, without lost episodes."""
         if self._worlds.adaptive is None:
             return
         success: dict[int, list[bool]] = {}
-        for each in played:
-            told = [episode.success for episode in each.siblings if episode is not None and not is_lost(episode)]
-            success.setdefault(each.place, []).extend(told)
+        for group in played:
+            successes = [episode.success for episode in group.siblings if episode is not None and not is_lost(episode)]
+            success.setdefault(group.place, []).extend(successes)
         self._worlds.adaptive.learn(success)
 
     def _played(
@@ -166,24 +166,24 @@ class Collector:
         levels: Mapping[int, Sequence[str] | None],
         watchers: Sequence[Watcher],
     ) -> list[_Played]:
-        """Plays this process's groups of worlds, on levels of their pools, or of seeds from the round's first on."""
-        size, mine = self._config.group_size, [place for place in places if place.own]
-        batches = {place.number: self._batch(place, first, levels[place.number], watchers) for place in mine}
+        """Plays this process's groups, on levels of pools or from seeds starting at the round's first."""
+        size, mine = self._config.group_size, [entry for entry in places if entry.own]
+        batches = {entry.number: self._batch(entry, first, levels[entry.number], watchers) for entry in mine}
         ready = {number: batch for number, batch in batches.items() if batch is not None}
         played = dict(zip(ready, try_rollouts(agent, [*ready.values()]), strict=True))
         nothing: list[Trajectory | None] = [None] * size
         return [
             _Played(
-                place.number, group, played[place.number][index * size :][:size] if place.number in ready else nothing
+                entry.number, group, played[entry.number][index * size :][:size] if entry.number in ready else nothing
             )
-            for place in mine
-            for index, group in enumerate(place.own)
+            for entry in mine
+            for index, group in enumerate(entry.own)
         ]
 
     def _batch(
         self, place: MixEntry, first: int, levels: Sequence[str] | None, watchers: Sequence[Watcher]
     ) -> WorldBatch | None:
-        """Returns what is to be played of a world; None where its workers do not come up."""
+        """Returns the batch to play in a world; None if its workers fail to start."""
         size, numbers = self._config.group_size, list(split_seeds("train", place.num_groups, start=first))
         try:
             worlds = self._worlds.vector(place)
@@ -191,7 +191,7 @@ class Collector:
             _logger.warning("%s %d groups of %s are left out.", error, len(place.own), place.name)
             return None
         worlds.counts_optimal_actions = self._records
-        on_turn, on_episode = _told(place, watchers)
+        on_turn, on_episode = _callbacks(place, watchers)
         return WorldBatch(
             worlds,
             [numbers[group] for group in place.own for _ in range(size)],
@@ -202,9 +202,9 @@ class Collector:
         )
 
     def metrics(self) -> dict[str, float]:
-        """Returns how many episodes of the last iteration were lost with their workers, and groups dropped for it.
+        """Returns the numbers of episodes and groups lost in the last iteration.
 
-        Beside them stand the epochs of pools, and what shares go by where they go by success.
+        Also includes the epochs of pools, and the state of adaptive shares.
         """
         return {
             "lost_episodes": float(self._num_lost_episodes),
@@ -213,21 +213,21 @@ class Collector:
         }
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Returns what the next iteration depends on besides its number; None where there is no such thing."""
+        """Returns the state that the next iteration depends on, except its number; None if there is none."""
         return self._worlds.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
-        """Goes on from what `state_dict` returned; raises `ConfigError` if a pool has other levels now."""
+        """Restores the state returned by `state_dict`; raises `ConfigError` if a pool has other levels now."""
         if state is not None:
             self._worlds.load_state_dict(state)
 
     def close(self) -> None:
-        """Ends the worlds' workers."""
+        """Stops the worlds' workers."""
         self._worlds.close()
 
 
-def _told(place: MixEntry, watchers: Sequence[Watcher]) -> tuple[OnTurn | None, OnEpisode | None]:
-    """Returns what tells watchers of turns and episodes of a world."""
+def _callbacks(place: MixEntry, watchers: Sequence[Watcher]) -> tuple[OnTurn | None, OnEpisode | None]:
+    """Returns callbacks that pass a world's turns and episodes to watchers."""
     if not watchers:
         return None, None
 
@@ -245,11 +245,11 @@ def _told(place: MixEntry, watchers: Sequence[Watcher]) -> tuple[OnTurn | None, 
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """What is played at a time: groups of siblings, one behind another.
+    """One round of episodes, ordered by group.
 
     Attributes:
         scored: The episodes.
-        batch: The same, as tensors.
+        batch: The same episodes as tensors.
     """
 
     scored: list[ScoredTrajectory]
@@ -258,13 +258,13 @@ class Round:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """What an iteration learns from, and what was played for it.
+    """The episodes that an iteration trains on and the first round.
 
     Attributes:
-        learnt: The episodes that are learnt from.
-        first: The first round, which nothing was chosen from: what its episodes did is how the policy plays.
-        metrics: `gen_rounds`, the rounds that were played, and `resampled_groups`, the groups of `learnt` that stand in
-            place of others of the first round; none where there is never more than a round.
+        learnt: The episodes to train on.
+        first: The first round, an unbiased sample of the policy's behavior.
+        metrics: `gen_rounds`, the number of rounds, and `resampled_groups`, the number of groups in `learnt` from later
+            rounds; empty if there is always a single round.
     """
 
     learnt: Round
@@ -273,7 +273,7 @@ class Sample:
 
 
 class _Group(NamedTuple):
-    """Siblings: their round and their number in it, their episodes, and whether they are useful."""
+    """A group: its round and index, its episodes, and whether it is useful."""
 
     place: tuple[int, int]
     episodes: list[ScoredTrajectory]
@@ -288,21 +288,21 @@ def sample_groups(
     units: Sequence[MixUnit],
     group_size: int,
 ) -> Sample:
-    """Plays rounds until every world has its number of useful groups, `algorithm.max_sampling_rounds` times at most.
+    """Plays rounds until every world has its number of useful groups, at most `algorithm.max_sampling_rounds` times.
 
     Args:
-        play: Plays and scores the round of a number, from 0, in the worlds of these names or in all; no two rounds have
-            a level in common. A later round that was lost has no episodes, and is the last.
-        to_batch: Makes tensors of whole groups.
-        algorithm: Says which groups are useful.
-        units: The worlds, those of partners together, with their numbers of groups.
-        group_size: Episodes of each group, which stand one behind another.
+        play: Plays and scores a round by number, from 0, in the named worlds or in all; rounds share no levels. A
+            later round may return no episodes if it was lost, and is then the last.
+        to_batch: Converts whole groups to tensors.
+        algorithm: Determines which groups are useful.
+        units: The worlds, with partners as one unit, and their numbers of groups.
+        group_size: Episodes per group, which are adjacent.
 
     Returns:
-        The first round as it is, where that is the only one there may be. Otherwise each world's number of groups, in
-        the order they were played: its first ones that are useful and, if these are too few, its first others, which an
-        algorithm's `keep` masks. Partners' groups of one start state are taken together, those first that are all
-        useful. Fewer only where fewer were played.
+        The first round unchanged if there is only one. Otherwise each world's number of groups, in playing order: its
+        first useful ones and, if these are too few, its first others, which an algorithm's `keep` masks. Partners'
+        groups of one start state are taken together, preferably those that are all useful. Fewer groups only if
+        fewer were played.
     """
     first = _round(play(0, None), to_batch)
     if algorithm.max_sampling_rounds == 1:
@@ -330,7 +330,7 @@ def _sample(
     gen_rounds: int,
     group_size: int,
 ) -> Sample:
-    """Returns what these groups are as what is learnt from."""
+    """Returns the sample of these groups."""
     metrics = {
         "gen_rounds": float(gen_rounds),
         "resampled_groups": float(sum(group.place[0] > 0 for group in groups)),
@@ -346,7 +346,7 @@ def _round(scored: list[ScoredTrajectory], to_batch: Callable[[Sequence[ScoredTr
 
 
 def _groups(played: Round, algorithm: Algorithm, group_size: int, number: int) -> Iterator[_Group]:
-    """Yields the groups of the round of this number."""
+    """Yields the groups of a round."""
     is_useful_B = algorithm.useful_rows(played.batch).tolist()
     for start in range(0, len(played.scored), group_size):
         rows = slice(start, start + group_size)
@@ -354,7 +354,7 @@ def _groups(played: Round, algorithm: Algorithm, group_size: int, number: int) -
 
 
 def _questions(unit: MixUnit, groups: Sequence[_Group]) -> list[list[_Group]]:
-    """Returns a round's groups of a unit's worlds, those of one start state together."""
+    """Returns a round's groups of a unit's worlds, grouped by start state."""
     by_seed: dict[int, list[_Group]] = {}
     for group in groups:
         played = group.episodes[0].trajectory
@@ -364,10 +364,10 @@ def _questions(unit: MixUnit, groups: Sequence[_Group]) -> list[list[_Group]]:
 
 
 def _best(unit: MixUnit, questions: Sequence[list[_Group]]) -> list[list[_Group]]:
-    """Returns as many start states as are wanted, most useful groups first; as many useful ones stay in order."""
+    """Returns the required number of start states, those with the most useful groups first, otherwise in order."""
     return sorted(questions, key=lambda groups: -sum(group.is_useful for group in groups))[: unit.num_groups]
 
 
 def _num_useful(unit: MixUnit, questions: Sequence[list[_Group]]) -> int:
-    """Returns for how many start states every world of a unit has a useful group."""
+    """Returns the number of start states for which every world of a unit has a useful group."""
     return sum(sum(group.is_useful for group in groups) == len(unit.names) for groups in questions)

@@ -1,4 +1,4 @@
-"""Evaluation: success on held-out levels, through the same rollout loop as training."""
+"""Evaluation: success on held-out levels, with the same rollout loop as training."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from vlm_envs.statistics.success_rates import counted_episodes, evaluated_rate
 from vlm_envs.trajectory import Trajectory
 
 _UNSHOWN: dict[tuple[str, str, str, tuple[int, ...]], dict[int, str]] = {}
-"""What is wrong with items that cannot be shown, by what was asked: to look at two thousand pictures takes a dozen
-seconds, and a run evaluates the same ones again and again."""
+"""Faults of items that cannot be shown, cached by world, split, and seeds: reading two thousand images takes a dozen
+seconds, and a run evaluates the same ones repeatedly."""
 
 _MEASURES = {"VLM/SVG-v0": "similarity"}
-"""Of worlds whose success says little: which of their metrics counts in its place."""
+"""Metrics that replace the success rate in worlds where it is uninformative."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +35,9 @@ class EvaluationResult:
     """One world's episodes on the levels of one split.
 
     Attributes:
-        world: What its mix calls it.
-        trajectories: One per seed, without those that were lost with their workers.
-        num_lost: How many those are; they say nothing of the policy and are in no rate.
+        world: Name in the mix.
+        trajectories: One per seed, without those lost with their workers.
+        num_lost: Number of lost episodes, which are excluded from all rates.
     """
 
     env_id: str
@@ -52,11 +52,11 @@ class EvaluationResult:
         return float(np.mean([trajectory.success for trajectory in self.trajectories]))
 
     def record(self, **more: Any) -> dict[str, Any]:
-        """Returns the numbers that are logged, with the success rate's 95% interval (`evaluated_rate`).
+        """Returns the metrics to log, with the success rate's 95% interval (`evaluated_rate`).
 
-        `turns_to_success` is the mean number of turns of the solved episodes, and absent where none was solved.
-        Episodes with an infinite or NaN reward are in no mean of rewards, as in training, and `nonfinite_rewards`
-        counts them; the mean is NaN where there are no others.
+        `turns_to_success` is the mean number of turns of solved episodes, and absent if there are none.
+        Episodes with an infinite or NaN reward are excluded from mean rewards, as in training, and counted in
+        `nonfinite_rewards`; the mean is NaN if no others are left.
         """
         turns = [turn for trajectory in self.trajectories for turn in trajectory.turns]
         solved = [len(trajectory.turns) for trajectory in self.trajectories if trajectory.success]
@@ -66,7 +66,9 @@ class EvaluationResult:
             "env_id": self.env_id,
             "world": self.world,
             "split": self.split,
-            **evaluated_rate(*zip(*((start_of(each), each.success) for each in self.trajectories), strict=True)),
+            **evaluated_rate(
+                *zip(*((start_of(episode), episode.success) for episode in self.trajectories), strict=True)
+            ),
             "success": self.success,
             "num_lost": self.num_lost,
             "reward": float(np.mean(rewards)) if rewards else math.nan,
@@ -79,7 +81,7 @@ class EvaluationResult:
 
 
 def _has_finite_rewards(trajectory: Trajectory) -> bool:
-    """Returns whether rewards are finite, and so is every sum of them, in the float32 that training has."""
+    """Returns whether rewards and all of their sums are finite in float32, the type used in training."""
     with np.errstate(over="ignore"):
         rewards = np.array([turn.reward for turn in trajectory.turns]).astype(np.float32)
         return bool(np.isfinite(np.abs(rewards).sum()))
@@ -95,20 +97,19 @@ def evaluate(
     name: str = "",
     engine: Engine | None = None,
 ) -> EvaluationResult:
-    """Plays `num_episodes` seeds of a split, from the one with index `first` on, the same ones at every call.
+    """Plays `num_episodes` seeds of a split, from index `first`; the same ones in every call.
 
-    A split that lists fewer levels (a benchmark) is played to its end, each level once, and a line says so. `name` is
-    what the world's mix calls it; its env id by default. The processes of an engine share the seeds. Where the split
-    lists a data set's items, those that cannot be shown are not played, as the next one would be shown in their place
-    and counted twice; a line names them, and the number of episodes is what is left.
+    A split that lists fewer levels (a benchmark) is played to its end, each level once, with a message. `name` is
+    the world's name in the mix; its env id by default. The processes of an engine share the seeds. If the split
+    lists a dataset's items, those that cannot be shown are skipped with a message and reduce the number of episodes,
+    as the next item would be shown in their place and counted twice.
 
     Returns:
-        The episodes. One that is lost with its worker, or whose worker does not come up, is played once more, and left
-        out if it is lost again.
+        The episodes. One whose worker is lost or fails to start is retried once, and omitted if it is lost again.
 
     Raises:
-        ConfigError: If the split has no level, or none of them can be shown.
-        WorkerError: If none is left.
+        ConfigError: If the split has no level, or none of its levels can be shown.
+        WorkerError: If all episodes were lost.
     """
     num_episodes = _within(num_episodes, first, spec.num_levels(split), f"{name or spec.env_id} {split}")
     name, engine = name or spec.env_id, engine or LocalEngine()
@@ -125,10 +126,12 @@ def evaluate(
         counts_optimal_actions=True,
         on_lost=lost.append,
     )
-    played = [each for _, each in sorted(engine.gather(list(zip(own, mine, strict=True))), key=lambda pair: pair[0])]
-    trajectories = tuple(replace(each, world=name) for each in played if each is not None)
+    played = [
+        episode for _, episode in sorted(engine.gather(list(zip(own, mine, strict=True))), key=lambda pair: pair[0])
+    ]
+    trajectories = tuple(replace(episode, world=name) for episode in played if episode is not None)
     if not trajectories:
-        begun = engine.gather(lost[-len(own) :] if own else [])  # in the second attempt
+        begun = engine.gather(lost[-len(own) :] if own else [])  # only those of the second attempt
         why = why_lost([*begun, *[None] * (num_episodes - len(begun))], of=num_episodes)
         raise WorkerError(f"Nothing is left of the evaluation of {name}, which was tried twice: {why}.")
     num_lost = num_episodes - len(trajectories)
@@ -136,10 +139,10 @@ def evaluate(
 
 
 def _shown(spec: WorldSpec, split: str, seeds: list[int], engine: Engine, which: str) -> list[int]:
-    """Returns the seeds without those of listed items that cannot be shown, and says which these are.
+    """Returns the seeds without those of listed items that cannot be shown, and prints which these are.
 
     Raises:
-        ConfigError: If none is left.
+        ConfigError: If none can be shown.
     """
     own = seeds[engine.rank :: engine.num_processes]
     asked = (spec.env_id, repr(spec.kwargs), split, tuple(own))
@@ -147,16 +150,16 @@ def _shown(spec: WorldSpec, split: str, seeds: list[int], engine: Engine, which:
         _UNSHOWN[asked] = spec.unshown(split, own)
     faults = dict(sorted(engine.gather(list(_UNSHOWN[asked].items()))))
     if faults:
-        told = told_left_out(which, faults.values())
+        message = told_left_out(which, faults.values())
         if len(faults) == len(seeds):
-            raise ConfigError(f"{told} None is left. Copy the data set's pictures again, or evaluate on more.")
+            raise ConfigError(f"{message} None is left. Copy the dataset's images again, or evaluate on more.")
         if engine.rank == 0:
-            print(told, flush=True)
+            print(message, flush=True)
     return [seed for seed in seeds if seed not in faults]
 
 
 def _within(num_episodes: int, first: int, num_listed: int | None, which: str) -> int:
-    """Returns how many episodes there can be without playing a listed level twice."""
+    """Returns the possible number of episodes without playing a listed level twice."""
     if num_listed is None:
         return num_episodes
     if num_listed and first >= num_listed:
@@ -168,18 +171,20 @@ def _within(num_episodes: int, first: int, num_listed: int | None, which: str) -
         print(f"{which}: plays the first {num_episodes:,} of {num_levels:,}{f' from {first:,} on' * bool(first)}.")
         return num_episodes
     if num_levels == 0:
-        raise ConfigError(f"{which} has no level to be evaluated on. Ask for 0 episodes there, or for another split.")
-    print(f"{which}: {num_levels} levels, each is played once; {num_episodes} episodes were asked for.")
+        raise ConfigError(
+            f"{which} has no levels to evaluate on. Set the number of episodes to 0, or use another split."
+        )
+    print(f"{which}: {num_levels} levels, each played once; {num_episodes} episodes were requested.")
     return num_levels
 
 
 def told(label: str, record: Mapping[str, Any], *, whose: str = "") -> str:
-    """Returns the line that says what an evaluation came to, with the measure that counts in place of success.
+    """Returns a one-line summary of an evaluation, with the measure that replaces success if there is one.
 
     Args:
-        label: What the evaluation is called, such as `before`.
-        record: Its numbers, as `EvaluationResult.record` returns them.
-        whose: What is added of the policy that played, if it is not the one that is trained, and of how it was sampled.
+        label: Name of the evaluation, such as `before`.
+        record: Its metrics, from `EvaluationResult.record`.
+        whose: Additional text about the policy and its sampling.
     """
     success, low, high = record["success"], record["success_low"], record["success_high"]
     played = f"{record['world']} {record['split']} success {success:.3f} [{low:.3f}, {high:.3f}]"
@@ -190,7 +195,7 @@ def told(label: str, record: Mapping[str, Any], *, whose: str = "") -> str:
 
 
 def measure_of(env_id: str) -> str:
-    """Returns what a world's levels are measured by: `"success"`, or the metric that counts in its place."""
+    """Returns the measure of a world's levels: `"success"`, or the metric that replaces it."""
     return _MEASURES.get(registered_name(env_id), "success")
 
 

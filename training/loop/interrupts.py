@@ -1,7 +1,7 @@
-"""How a run stops early: Ctrl-C, SIGTERM, lost processes, full disks, and the checkpoint saved on failure.
+"""Early ends of a run: Ctrl-C, SIGTERM, lost processes, full disks, and the checkpoint saved on failure.
 
-Where a process of several is gone, the others lose their connection to it, and their launcher ends them with SIGTERM;
-either may come first.
+If one of several processes disappears, the others lose their connection to it, and their launcher sends them SIGTERM;
+either may happen first.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from training.stages.stages_config import holds_stages
 from vlm_envs.errors import VLMEnvsError
 
 SHARED = (GradientError, NothingLeftError, SamplersLostError)
-"""What all processes of a run are ended by in the same step."""
+"""Errors that end all processes of a run in the same step."""
 _LOST_PEER_MESSAGES = (
     "gloo",
     "NCCL",
@@ -59,20 +59,20 @@ _LOST_PEER_MESSAGES = (
     "Broken pipe",
     "TCPStore",
 )
-"""What torch says of a lost connection, for which it has no class of errors throughout."""
+"""Texts of torch's errors for a lost connection, which do not all have a type of their own."""
 _FULL_DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FULL_DISK_MESSAGES = ("No space left on device", "os error 28", "PytorchStreamWriter failed", "unexpected pos")
-"""What safetensors and torch say of it, whose errors have no number."""
+"""Texts of such errors of safetensors and torch, which have no errno."""
 _FREE = "free some space, or move the folder"
 
 
 class Ended(NamedTuple):
-    """How a run ended that did not fail.
+    """The end of a run that did not fail.
 
     Attributes:
-        directory: The run's.
-        is_finished: Whether nothing is left to do, or Ctrl-C stopped it before; it is saved either way.
-        is_interrupted: Whether Ctrl-C was pressed in it; where it is finished as well, when it was about to end.
+        directory: The run's directory.
+        is_finished: Whether nothing is left to do, rather than stopped by Ctrl-C; it is saved either way.
+        is_interrupted: Whether Ctrl-C was pressed; if the run is finished, this happened near its end.
     """
 
     directory: Path
@@ -81,7 +81,7 @@ class Ended(NamedTuple):
 
 
 def prepare(config: RunConfig | SFTConfig) -> None:
-    """Sets threads and seeds, and keeps the libraries quiet and offline."""
+    """Sets threads and seeds, and silences the libraries."""
     if config.num_threads:
         torch.set_num_threads(config.num_threads)
     torch.manual_seed(config.seed)
@@ -93,32 +93,32 @@ def prepare(config: RunConfig | SFTConfig) -> None:
 def stop_on_interrupt(
     step: str, lost: str, more: Callable[[], str] = str, *, saves_at_once: bool = False
 ) -> Iterator[Callable[[], bool]]:
-    """Makes the first Ctrl-C a request, which the function it yields tells of; the second one interrupts at once.
+    """Makes the first Ctrl-C a request, which the yielded function reports; the second one interrupts immediately.
 
-    A line says what is still done after the first (`step`) and what the second costs (`lost`), and what `more` gives.
-    SIGTERM, which schedulers and `kill` send, soon to kill what has not ended, is such a request, too, where a step is
-    short. In one of several processes it is left to their launcher and `termination_told`.
+    A message names the `step` that is still finished after the first and what the second would lose, and adds `more`.
+    SIGTERM, which schedulers and `kill` send shortly before killing a process, is such a request, too, if steps are
+    short. One of several processes leaves it to the launcher and `termination_told`.
 
     Args:
-        step: What is brought to its end.
-        lost: What is lost otherwise.
-        more: What else is to be told.
-        saves_at_once: Whether who is interrupted at once saves the last whole step all the same; SIGTERM then does so.
+        step: The step that is finished first.
+        lost: The loss caused by an immediate interrupt.
+        more: Returns additional text for the message.
+        saves_at_once: Whether an immediate interrupt also saves the last finished step, as SIGTERM then does.
 
     Raises:
-        TerminatedError: At SIGTERM, if that interrupts at once.
+        TerminatedError: At SIGTERM, if it interrupts immediately.
         KeyboardInterrupt: At the second Ctrl-C.
     """
     is_requested, process = False, os.getpid()
 
     def request(signum: int, frame: FrameType | None) -> None:
         nonlocal is_requested
-        if os.getpid() != process:  # A child that was forked meanwhile is not asked to save, but to end
+        if os.getpid() != process:  # a process forked in the meantime should end, not save
             signal.signal(signum, signal.SIG_DFL)
             signal.raise_signal(signum)
             return
         if signum == signal.SIGTERM and (saves_at_once or is_requested):
-            signal.signal(signum, signal.SIG_IGN)  # What is being saved now is saved
+            signal.signal(signum, signal.SIG_IGN)  # let the save finish
             raise TerminatedError("Ended by SIGTERM.")
         if is_requested:
             raise KeyboardInterrupt
@@ -132,18 +132,18 @@ def stop_on_interrupt(
     try:
         yield lambda: is_requested
     finally:
-        for each, handler in previous.items():
-            signal.signal(each, handler)
+        for signum, handler in previous.items():
+            signal.signal(signum, handler)
 
 
 class SavedRun(Protocol):
-    """A run that can be put back and saved, by all of its processes together.
+    """A run that can be restored and saved, by all of its processes together.
 
     Attributes:
-        directory: Where it is saved.
-        engine: Its processes.
+        directory: The run's directory.
+        engine: Engine of its processes.
         iteration: Iterations done.
-        saved_iteration: Of how many its last checkpoint is; negative if there is none yet.
+        saved_iteration: Iterations done at the last checkpoint; negative if there is none yet.
     """
 
     directory: Path
@@ -152,24 +152,24 @@ class SavedRun(Protocol):
     saved_iteration: int
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns everything that the next iteration depends on; of several processes, what this one has of it."""
+        """Returns everything that the next iteration depends on; with several processes, this one's part."""
 
     def load_state_dict(self, state: dict[str, Any], *, acts: bool = True) -> None:
-        """Continues from what `state_dict` returned, or is only put back to be saved."""
+        """Restores the state returned by `state_dict`, possibly only for saving it."""
 
     def save(self) -> None:
         """Writes the latest checkpoint."""
 
 
 class Rescue:
-    """Saves a run as of its last whole iteration, whatever ends the next one.
+    """Saves a run at its last finished iteration when the next one fails for any reason.
 
-    One process always can. Several save together, so they can only where all of them were ended by the same thing in
-    the same place (`SHARED`); any other has ended one of them, and the others wait for it elsewhere. Then the last
-    checkpoint stands.
+    A single process can always save. Several processes save together, so they can only if all of them failed with
+    the same error in the same place (`SHARED`); any other error ends one process while the others wait for it
+    elsewhere. The last checkpoint then remains.
 
     Args:
-        run: What is saved.
+        run: The run to save.
     """
 
     def __init__(self, run: SavedRun) -> None:
@@ -179,7 +179,7 @@ class Rescue:
 
     @contextmanager
     def iteration(self) -> Iterator[None]:
-        """Keeps what the run was before the block until that is done; nothing, if the last checkpoint has it."""
+        """Keeps a copy of the state before the block until it is done, unless the last checkpoint has it."""
         if self._run.saved_iteration != self._run.iteration:
             self._before = copied(self._run.state_dict())
         self._running = self._run.iteration
@@ -187,25 +187,25 @@ class Rescue:
         self._running, self._before = None, None
 
     def save(self, error: BaseException) -> None:
-        """Saves the run as it was before what failed, and says so; if that fails, too, the last checkpoint stands."""
+        """Saves the state before the failure and reports it; if that fails, too, the last checkpoint remains."""
         run, is_shared = self._run, isinstance(error, SHARED)
         if run.saved_iteration < 0:
-            return  # the first checkpoint of all is what failed
+            return  # the very first checkpoint failed
         running = self._running
         where = f"in iteration {running}" if running is not None else f"after {run.iteration} iterations"
         kept = "the last checkpoint is"
         if run.engine.num_processes == 1 or is_shared:
             kept = self._kept()
         elif is_peer_lost(error) or (run.engine.rank > 0 and isinstance(error, PeerError | PeerInterruptedError)):
-            return  # which is told by who takes it, or by the main process
-        else:  # a checkpoint may be in place before all know
+            return  # reported by `lost_peer_told` or by the main process
+        else:  # a checkpoint may be in place before all processes know
             run.saved_iteration = saved_iterations(run.directory) or run.saved_iteration
         if run.engine.rank == 0 or not is_shared:
-            after = f"as of {run.saved_iteration} iterations. Go on with {how_to_go_on()}."
+            after = f"as of {run.saved_iteration} iterations. Resume with {how_to_go_on()}."
             print(f"{type(error).__name__} {where}: {kept} {after}", file=sys.stderr)
 
     def _kept(self) -> str:
-        """Puts the run back and saves it; returns what stands then, as the beginning of a sentence."""
+        """Restores the run and saves it; returns the result as the beginning of a sentence."""
         try:
             if self._before is not None:
                 self._run.load_state_dict(self._before, acts=False)
@@ -219,37 +219,37 @@ class Rescue:
 def is_peer_lost(error: BaseException) -> bool:
     """Returns whether torch could not reach another process."""
     is_torchs = isinstance(error, RuntimeError) and not isinstance(error, VLMEnvsError)
-    return is_torchs and num_processes() > 1 and any(each in str(error) for each in _LOST_PEER_MESSAGES)
+    return is_torchs and num_processes() > 1 and any(text in str(error) for text in _LOST_PEER_MESSAGES)
 
 
 @contextmanager
 def lost_peer_told(directory: Path) -> Iterator[None]:
-    """Raises what says that another process is gone, if it is found out within the block, and what to do.
+    """Converts errors about a lost process in the block to a message with a suggestion.
 
     Args:
-        directory: The run's.
+        directory: The run's directory.
 
     Raises:
-        PeerLostError: In place of what torch says.
+        PeerLostError: In place of torch's error.
     """
     try:
         yield
     except RuntimeError as error:
         if not is_peer_lost(error):
             raise
-        gone = "another process of the run is gone, or did not answer in time; what it said is above or below."
+        gone = "another process of the run is gone, or did not answer in time; see its output above or below."
         raise PeerLostError(f"{gone} {_going_on(directory)}") from error
 
 
 @contextmanager
 def termination_told(directory: Path) -> Iterator[None]:
-    """Makes SIGTERM end this process with a message, even in the midst of waiting for one that is no more.
+    """Makes SIGTERM end this process with a message, even while it waits for a process that is gone.
 
-    Python's own handlers wait for the interpreter, which a process in a collective does not come back to; so a thread
-    is told of the signal.
+    Python's own signal handlers need the interpreter, to which a process in a collective does not return; so a thread
+    receives the signal.
 
     Args:
-        directory: The run's.
+        directory: The run's directory.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -272,71 +272,71 @@ def termination_told(directory: Path) -> Iterator[None]:
 
 
 def termination_message(directory: Path) -> str:
-    """Returns what there is to go on from."""
-    told = "stopped: a process of the run died, or the job was ended; what a process said of it is above."
-    return f"{told} {_going_on(directory)}"
+    """Returns the message about a termination and the last checkpoint."""
+    stopped = "stopped: a process of the run died, or the job was ended; see the processes' output above."
+    return f"{stopped} {_going_on(directory)}"
 
 
 def how_to_stop(unit: str = "iteration") -> str:
-    """Returns how a run of several processes is stopped from outside of its launcher, for the main process to tell.
+    """Returns how to stop a run of several processes from outside its launcher, as a message for the main process.
 
     Args:
-        unit: What is brought to its end first.
+        unit: The unit of work that is finished first.
     """
     return f"To stop after the {unit}, however long it takes: kill -INT {os.getpid()}"
 
 
 def launchers_limit(directory: Path) -> str:
-    """Returns what Ctrl-C means under a launcher, which kills what has not ended half a minute later."""
+    """Returns the effect of Ctrl-C under a launcher, which kills processes that have not ended after 30 seconds."""
     if num_processes() == 1:
         return ""
     done = saved_iterations(directory)
-    stands = "nothing is saved" if done is None else f"the last checkpoint, of {done} iterations, stands (--resume)"
-    return f" A launcher that was interrupted too kills the run 30 s later; then {stands}. {how_to_stop()}"
+    stands = "nothing is saved" if done is None else f"the last checkpoint, of {done} iterations, remains (--resume)"
+    return f" A launcher that is also interrupted kills the run 30 s later; then {stands}. {how_to_stop()}"
 
 
 def saved_iterations(directory: Path) -> int | None:
-    """Returns of how many iterations a run's last checkpoint is; None if there is none that says so.
+    """Returns the number of iterations in a run's last checkpoint; None if there is none or it is unknown.
 
-    Nothing is put right there: the main process may be writing.
+    Changes no files, as the main process may be writing.
     """
     latest = directory / LATEST
-    found = (num_iterations_done(each) for each in (latest, moved_aside(latest)))
+    found = (num_iterations_done(path) for path in (latest, moved_aside(latest)))
     return next((done for done in found if done is not None), None)
 
 
 def _going_on(directory: Path) -> str:
     done = saved_iterations(directory)
     if done is not None:
-        return f"The last checkpoint is as of {done} iterations. Go on with --resume."
+        return f"The last checkpoint is as of {done} iterations. Resume with --resume."
     if stands(directory / LATEST) or stands(directory / COLD_START_STATE):
-        of = "the cold start's" if not stands(directory / LATEST) else "whole"
-        return f"The last checkpoint is {of}. Go on with --resume."
-    if holds_stages(directory.parent):  # which begin a stage anew that has no checkpoint
-        return "Of this stage there is no checkpoint yet. Go on with --resume."
-    if (learnt := cold_start_model(directory)) is not None:
-        return f"There is no checkpoint yet: start again from what the cold start learnt, with --model {learnt}."
+        of = "the cold start's" if not stands(directory / LATEST) else "complete"
+        return f"The last checkpoint is {of}. Resume with --resume."
+    if holds_stages(directory.parent):  # a stage without a checkpoint restarts
+        return "This stage has no checkpoint yet. Resume with --resume."
+    if (model := cold_start_model(directory)) is not None:
+        return f"There is no checkpoint yet: start again from the cold start's model, with --model {model}."
     return "There is no checkpoint yet: start it again."
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Returns whether something could not be written for lack of space, here: another process tells of its own."""
+    """Returns whether an error means that the disk is full here; other processes report their own errors."""
     if isinstance(error, PeerError):
         return False
     if isinstance(error, OSError) and error.errno in _FULL_DISK_ERRNOS:
         return True
-    return any(each in str(error) for each in _FULL_DISK_MESSAGES)
+    return any(text in str(error) for text in _FULL_DISK_MESSAGES)
 
 
 @contextmanager
 def full_disk_told(directory: Path) -> Iterator[None]:
-    """Raises what says that a run's disk is full, if it is within the block, what is saved, and what to do.
+    """Converts errors about a full disk in the block to a message with the last checkpoint and a suggestion.
 
     Args:
-        directory: The run's.
+        directory: The run's directory.
 
     Raises:
-        DiskFullError: In place of whatever could not be written.
+        DiskFullError: In place of the original error.
     """
     try:
         yield
@@ -351,9 +351,9 @@ def _saved_in(directory: Path) -> str:
     if has_checkpoint(latest):
         done = num_iterations_done(latest)
         as_of = "" if done is None else f", as of {done} iterations"
-        return f"Its last checkpoint is whole{as_of}: {_FREE}, and go on with --resume."
+        return f"Its last checkpoint is complete{as_of}: {_FREE}, then resume with --resume."
     if is_in_cold_start(directory):
-        return f"The last checkpoint of its cold start is whole: {_FREE}, and go on with --resume."
-    if (learnt := cold_start_model(directory)) is not None:
-        return f"Free some space and start again from what the cold start learnt: --model {learnt}."
+        return f"The last checkpoint of its cold start is complete: {_FREE}, then resume with --resume."
+    if (model := cold_start_model(directory)) is not None:
+        return f"Free some space and start again from the cold start's model: --model {model}."
     return "It has no checkpoint yet: free some space, or name another folder with --output, and start again."

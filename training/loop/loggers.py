@@ -1,6 +1,6 @@
-"""Where a run's metrics are shown: the console, TensorBoard, and Weights & Biases where a project is named.
+"""Displays of a run's metrics: the console, TensorBoard, and optionally Weights & Biases.
 
-`metrics.jsonl` and `evaluations.jsonl` hold everything besides, and a run is resumed from them.
+In addition, `metrics.jsonl` and `evaluations.jsonl` contain everything, and a run is resumed from them.
 """
 
 from __future__ import annotations
@@ -28,57 +28,57 @@ from vlm_envs.records.run_data import RunReader, validation_label
 
 _EVALUATED = ("success", "success_low", "success_high", "turns_to_success")
 RUN_FILE = "wandb_run.json"
-"""Which run of which project a run's folder is, so that it goes on there when it is resumed."""
+"""File with the W&B project and id of a run, so that a resumed run continues there."""
 
 FINISH_TIMEOUT_S = 60.0
-"""Longest wait, at a run's end, for a server that does not answer; W&B itself would wait for ever."""
+"""Maximum wait at the end of a run for a server that does not answer; W&B itself would wait forever."""
 
 
 class MetricLogger(Protocol):
-    """One place that numbers go to."""
+    """A destination of metrics."""
 
     def log(self, values: Mapping[str, float], iteration: int) -> None:
-        """Adds numbers by name."""
+        """Logs numbers by name."""
 
     def close(self, *, failed: bool) -> None:
-        """Writes out what is left; `failed` says whether the run ended with an error."""
+        """Flushes the rest; `failed` is whether the run ended with an error."""
 
 
 class TensorBoardLogger:
-    """TensorBoard's event files.
+    """TensorBoard event files.
 
     Args:
-        directory: Where they go.
-        iteration: First iteration that will be logged; what was logged from there on is hidden.
+        directory: Directory of the files.
+        iteration: First iteration that will be logged; earlier logs from there on are hidden.
     """
 
     def __init__(self, directory: Path, *, iteration: int) -> None:
         self._writer = SummaryWriter(str(directory), purge_step=iteration)
 
     def log(self, values: Mapping[str, float], iteration: int) -> None:
-        """Adds numbers by name."""
+        """Logs numbers by name."""
         for name, value in values.items():
             self._writer.add_scalar(name, value, iteration)
 
     def close(self, *, failed: bool) -> None:
-        """Writes out what is left."""
+        """Flushes and closes the files."""
         self._writer.close()
 
 
 class RunLoggers:
-    """All loggers of a run, open within a `with` block.
+    """All loggers of a run, as a context manager.
 
     Args:
-        config: The run's.
-        directory: The run's own, with its data so far.
+        config: The run.
+        directory: The run's directory, with its data so far.
         iteration: First iteration that will be logged.
-        is_resumed: Whether the run goes on from a checkpoint.
+        is_resumed: Whether the run is resumed from a checkpoint.
     """
 
     def __init__(self, config: RunConfig, directory: Path, *, iteration: int, is_resumed: bool) -> None:
         tensorboard = TensorBoardLogger(directory / "tensorboard", iteration=iteration)
         self._loggers: list[MetricLogger] = [tensorboard]
-        if is_resumed:  # a validation that stands is of the same iteration as what is hidden
+        if is_resumed:  # a finished validation belongs to the iteration whose logs are hidden
             label = validation_label(iteration)
             kept = [line for line in RunReader(directory).evaluations() if line.get("label") == label]
             tensorboard.log(evaluation_values(kept), iteration)
@@ -92,7 +92,7 @@ class RunLoggers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Closes all of them."""
+        """Closes all loggers."""
         for logger in self._loggers:
             logger.close(failed=kind is not None)
 
@@ -101,7 +101,7 @@ class RunLoggers:
         self._log({f"rl/{name}": value for name, value in metrics.items()}, iteration)
 
     def evaluations(self, records: Sequence[Mapping[str, Any]], iteration: int) -> None:
-        """Logs the records of one evaluation, one a world, after so many iterations."""
+        """Logs the records of one evaluation, one per world, after `iteration` iterations."""
         self._log(evaluation_values(records), iteration)
 
     def _log(self, values: Mapping[str, float], iteration: int) -> None:
@@ -112,40 +112,45 @@ class RunLoggers:
 def evaluation_values(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Returns `<split>/success/<world>` with the ends of its interval, and `<split>/success`, the mean over worlds.
 
-    `<split>/turns_to_success/<world>` is there for worlds with a solved episode.
+    `<split>/turns_to_success/<world>` is present for worlds with a solved episode.
     """
     values = {
-        f"{each['split']}/{name}/{each['world']}": each[name] for each in records for name in _EVALUATED if name in each
+        f"{record['split']}/{name}/{record['world']}": record[name]
+        for record in records
+        for name in _EVALUATED
+        if name in record
     }
-    for split in dict.fromkeys(each["split"] for each in records):
-        values[f"{split}/success"] = float(np.mean([each["success"] for each in records if each["split"] == split]))
+    for split in dict.fromkeys(record["split"] for record in records):
+        values[f"{split}/success"] = float(
+            np.mean([record["success"] for record in records if record["split"] == split])
+        )
     return values
 
 
 class WandbLogger:
-    """A run of a W&B project. Whatever fails in it is told once, and training goes on.
+    """A run in a W&B project. Its first failure is reported, and training continues after any failure.
 
-    W&B's own environment variables hold: `WANDB_MODE=offline` logs to the run's folder only, for `wandb sync`.
+    W&B's environment variables apply: `WANDB_MODE=offline` logs only to the run's folder, for `wandb sync`.
 
     Args:
         project: The project's name.
         name: The run's name there.
-        directory: The run's own, whose `config.json` is its configuration.
-        is_resumed: Whether the run goes on from a checkpoint, under the id it had.
+        directory: The run's directory with its configuration in `config.json`.
+        is_resumed: Whether the run is resumed from a checkpoint, with the same id.
     """
 
     def __init__(self, project: str, name: str, directory: Path, *, is_resumed: bool) -> None:
         self._run: Any = None
-        self._has_told = False
+        self._has_warned = False
         with self._harmless("could not be started"):
             self._run = _start(project, name, directory, is_resumed=is_resumed)
 
     def log(self, values: Mapping[str, float], iteration: int) -> None:
-        """Adds numbers by name."""
+        """Logs numbers by name."""
         if self._run is not None:
             with self._harmless("does not take these numbers"):
-                # Iterations are a column and not W&B's own step, which can only grow: a run that goes on from its
-                # last checkpoint logs the iterations after it again
+                # The iteration is a column, not W&B's own step, which can only grow: a run that is resumed from its
+                # last checkpoint logs later iterations again
                 self._run.log({**values, "iteration": iteration})
 
     def close(self, *, failed: bool) -> None:
@@ -159,21 +164,21 @@ class WandbLogger:
         try:
             yield
         except Exception as error:
-            if not self._has_told:
+            if not self._has_warned:
                 reason = str(error).partition("\n")[0]
                 print(
-                    f"W&B {what} ({type(error).__name__}: {reason}). The run goes on; its numbers are in metrics.jsonl "
-                    "and in TensorBoard.",
+                    f"W&B {what} ({type(error).__name__}: {reason}). The run continues; its numbers are in "
+                    "metrics.jsonl and in TensorBoard.",
                     file=sys.stderr,
                 )
-            self._has_told = True
+            self._has_warned = True
 
 
 def _start(project: str, name: str, directory: Path, *, is_resumed: bool) -> Any:
-    """Returns a W&B run, offline where its server does not answer."""
+    """Returns a W&B run, offline if its server does not answer."""
     wandb = import_wandb()
     run_id, is_known = _run_id(directory / RUN_FILE, project, is_resumed=is_resumed)
-    settings: dict[str, Any] = {"console": "off"}  # progress bars; and nothing of W&B's between a run and its output
+    settings: dict[str, Any] = {"console": "off"}  # no progress bars, and no capturing of the run's output
     if "WANDB_FINISH_TIMEOUT" not in os.environ:
         settings["finish_timeout"] = FINISH_TIMEOUT_S
     arguments = {
@@ -183,7 +188,7 @@ def _start(project: str, name: str, directory: Path, *, is_resumed: bool) -> Any
         "resume": "allow" if is_known else None,
         "config": RunReader(directory).config,
         "dir": None if "WANDB_DIR" in os.environ else str(directory),
-        "reinit": "create_new",  # the process may have a run of its own, and several trainings one after another
+        "reinit": "create_new",  # the process may have another W&B run, or several trainings in sequence
         "settings": settings,
     }
     try:
@@ -191,28 +196,28 @@ def _start(project: str, name: str, directory: Path, *, is_resumed: bool) -> Any
     except Exception as error:
         reason = str(error).partition("\n")[0]
         print(f"W&B does not answer ({reason}): logging offline, for `wandb sync`.", file=sys.stderr)
-        wandb.teardown()  # or the id would be in use by what just failed
+        wandb.teardown()  # otherwise the failed run would block the id
         run = wandb.init(**arguments, mode="offline")
     run.define_metric("*", step_metric="iteration")
     return run
 
 
 def _run_id(path: Path, project: str, *, is_resumed: bool) -> tuple[str, bool]:
-    """Returns the id of the run in a project, written down if it is new, and whether it was there before.
+    """Returns the id of the run in a project, recorded if it is new, and whether it already existed.
 
-    A sweep's agent gives an id of its own, in `WANDB_RUN_ID`.
+    A sweep's agent sets its own id in `WANDB_RUN_ID`.
     """
     if is_resumed and path.is_file():
-        known = json.loads(path.read_text(encoding="utf-8"))
-        if known["project"] == project:
-            return known["id"], True
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        if saved["project"] == project:
+            return saved["id"], True
     run_id = os.environ.get("WANDB_RUN_ID") or uuid.uuid4().hex[:12]
     replace_file(path, (json.dumps({"project": project, "id": run_id}) + "\n").encode())
     return run_id, False
 
 
 class RunConsole:
-    """A progress bar, or, if the output is not a terminal, a line after the first step and every `every` steps."""
+    """A progress bar; if the output is not a terminal, a line after the first step and every `every` steps."""
 
     def __init__(self, title: str, total: int, *, every: int = 10) -> None:
         self.console = Console()
@@ -232,12 +237,12 @@ class RunConsole:
         self._task = self._progress.add_task(title, total=total, shown="")
 
     def __enter__(self) -> RunConsole:
-        """Starts drawing."""
+        """Starts the display."""
         self._progress.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Stops drawing."""
+        """Stops the display."""
         self._progress.stop()
 
     def advance(self, step: int, metrics: dict[str, float], shown: tuple[str, ...]) -> None:
@@ -251,7 +256,7 @@ class RunConsole:
             self.console.print(line, highlight=False, soft_wrap=True)
 
     def _left(self, num_steps: int) -> str:
-        """Returns how long the remaining steps take if they take as long as those that this console saw."""
+        """Returns the estimated time left, at the pace of the steps so far."""
         left_s = num_steps * (time.monotonic() - self._started) / self._num_done
         if not num_steps:
             return ""

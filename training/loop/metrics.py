@@ -1,4 +1,4 @@
-"""What is logged of an iteration."""
+"""Metrics of an iteration."""
 
 from __future__ import annotations
 
@@ -26,55 +26,55 @@ def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout
     """Returns means over an iteration's episodes and turns.
 
     Args:
-        scored: The episodes with their judges' rewards. Lost ones are in the speeds and in no mean, as in evaluations.
-        batch: The same, as tensors.
-        rollout_s: Seconds it took to play them.
+        scored: The episodes with their judges' rewards. Lost ones count in speeds, but in no mean, as in evaluations.
+        batch: The same episodes as tensors.
+        rollout_s: Duration of the rollout, in seconds.
 
     Returns:
-        Success, reward and its parts (sums per episode), judges' scores (per turn, 0 to 1), how right thoughts were of
-        what is seen (likewise), turns of solved episodes, where there are any, in how many episodes
-        a tool did its work, where there are any, format rate, lengths,
-        number of episodes that the context ended, speeds, fraction of groups without variance, fractions of what no
-        judge could score and of rows that cannot be trained on, number of episodes with an infinite or NaN reward,
-        which are in no mean of rewards. What judges add is averaged over the episodes that were wholly judged; a mean
-        over nothing is NaN.
+        Success, reward and its parts (sums per episode), judges' scores (per turn, 0 to 1), correctness of thoughts
+        about the current state (per turn, 0 to 1), turns of solved episodes and share of episodes with successful
+        tool use, if there are any, format rate, lengths,
+        number of episodes that filled the context, speeds, share of groups without variance, shares of unjudged turns
+        and of untrainable rows, and number of episodes with an infinite or NaN reward,
+        which are in no mean of rewards. Judges' terms are averaged over fully judged episodes; a mean of
+        nothing is NaN.
     """
-    num_tokens = sum(len(turn.response_ids) for each in scored for turn in each.trajectory.turns)
-    num_turns = sum(len(each.trajectory.turns) for each in scored)
-    rows, worlds = batch.comparable_B, {each.trajectory.world for each in scored}
+    num_tokens = sum(len(turn.response_ids) for episode in scored for turn in episode.trajectory.turns)
+    num_turns = sum(len(episode.trajectory.turns) for episode in scored)
+    rows, worlds = batch.comparable_B, {episode.trajectory.world for episode in scored}
     with_finite = zip(scored, batch.finite_B.tolist(), strict=True)
-    finite = [each for each, is_finite in with_finite if is_finite and not each.is_lost]
-    scored = [each for each in scored if not each.is_lost]
-    turns = [turn for each in scored for turn in each.trajectory.turns]
-    judged = [each for each in finite if all(each.trainable_turns)]
+    finite = [episode for episode, is_finite in with_finite if is_finite and not episode.is_lost]
+    scored = [episode for episode in scored if not episode.is_lost]
+    turns = [turn for episode in scored for turn in episode.trajectory.turns]
+    judged = [episode for episode in finite if all(episode.trainable_turns)]
     flat = zero_variance_groups(batch.returns_B[rows], batch.group_index_B[rows], batch.magnitudes_B[rows])
     metrics = {
-        "success": _mean([each.trajectory.success for each in scored]),
-        "reward": _mean([each.trajectory.total_reward for each in finite]),
-        "return": _mean([sum(each.turn_rewards) for each in judged]),
+        "success": _mean([episode.trajectory.success for episode in scored]),
+        "reward": _mean([episode.trajectory.total_reward for episode in finite]),
+        "return": _mean([sum(episode.turn_rewards) for episode in judged]),
         "format_rate": _mean([bool(turn.info.get("format_correct")) for turn in turns]),
         "response_tokens": _mean([len(turn.response_ids) for turn in turns]),
         "cut_rate": _mean([turn.stop_reason == "length" for turn in turns]),
-        "context_full": float(sum(bool(each.trajectory.turns[-1].info.get("context_full")) for each in scored)),
-        "num_turns": _mean([len(each.trajectory.turns) for each in scored]),
+        "context_full": float(sum(bool(episode.trajectory.turns[-1].info.get("context_full")) for episode in scored)),
+        "num_turns": _mean([len(episode.trajectory.turns) for episode in scored]),
         "zero_variance_groups": float(flat.float().mean()) if len(flat) else 1.0,
-        "unavailable_turns": _mean([not is_judged for each in scored for is_judged in each.trainable_turns]),
-        "unavailable_episodes": _mean([not all(each.trainable_turns) for each in scored]),
+        "unavailable_turns": _mean([not is_judged for episode in scored for is_judged in episode.trainable_turns]),
+        "unavailable_episodes": _mean([not all(episode.trainable_turns) for episode in scored]),
         "nonfinite_rewards": float(len(scored) - len(finite)),
         "untrainable_rows": float((~batch.usable_B).float().mean()),
         "tokens_per_s": num_tokens / rollout_s,
         "turns_per_s": num_turns / rollout_s,
     }
     for world in sorted(worlds) if len(worlds) > 1 else ():
-        of_world = [each.trajectory.success for each in scored if each.trajectory.world == world]
+        of_world = [episode.trajectory.success for episode in scored if episode.trajectory.world == world]
         metrics[f"success/{world}"] = _mean(of_world)
     return (
         metrics
-        | _turns_to_success([each.trajectory for each in scored])
-        | mean_metrics([each.trajectory for each in scored])
+        | _turns_to_success([episode.trajectory for episode in scored])
+        | mean_metrics([episode.trajectory for episode in scored])
         | mean_scores(scored)
-        | _thought_score([each.trajectory for each in scored])
-        | _tool_used([each.trajectory for each in scored])
+        | _thought_score([episode.trajectory for episode in scored])
+        | _tool_used([episode.trajectory for episode in scored])
         | _reward_parts(finite, judged)
     )
 
@@ -86,18 +86,18 @@ def _mean(values: Sequence[float]) -> float:
 def _turns_to_success(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     """Returns `turns_to_success`, and in a mix `turns_to_success/<world>` for each world with a solved episode."""
     turns: defaultdict[str, list[float]] = defaultdict(list)
-    for each in trajectories:
-        if each.success:
-            turns[each.world].append(len(each.turns))
+    for trajectory in trajectories:
+        if trajectory.success:
+            turns[trajectory.world].append(len(trajectory.turns))
     return _means("turns_to_success", turns, is_mix=_is_mix(trajectories))
 
 
 def mean_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Returns the worlds' own measures of their final states, averaged over the episodes that have them.
+    """Returns the worlds' own metrics of their final states, averaged over the episodes that have them.
 
     Returns:
-        `metric/<name>` to its mean over finite values, NaN where there are none; and `nonfinite_metrics`, the number of
-        episodes with an infinite or NaN one, where there are any.
+        `metric/<name>` with its mean over finite values, NaN if there are none; and `nonfinite_metrics`, the number of
+        episodes with an infinite or NaN metric, if there are any.
     """
     values: defaultdict[str, list[float]] = defaultdict(list)
     num_nonfinite = 0
@@ -106,22 +106,22 @@ def mean_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
         num_nonfinite += not all(map(math.isfinite, measured.values()))
         for name, value in measured.items():
             values[f"metric/{name}"] += [value] if math.isfinite(value) else []
-    means = {name: float(np.mean(each)) if each else math.nan for name, each in sorted(values.items())}
+    means = {name: float(np.mean(finite)) if finite else math.nan for name, finite in sorted(values.items())}
     return means | ({"nonfinite_metrics": float(num_nonfinite)} if num_nonfinite else {})
 
 
 def mean_scores(scored: Sequence[ScoredTrajectory]) -> dict[str, float]:
-    """Returns judges' scores of each section, averaged over turns.
+    """Returns judges' scores by section, averaged over turns.
 
     Returns:
-        `score/<section>` from 0 to 1, for the sections that anybody judged, of the worlds where anybody did; in a mix
-        of several worlds also `score/<section>/<world>` of each of them. A turn without that section, or out of the
+        `score/<section>` from 0 to 1, for judged sections, over the worlds with judges; in a mix also
+        `score/<section>/<world>` for each world. A turn without that section, or out of the
         format, scores 0; one that no judge could score is left out.
     """
     judged: defaultdict[str, list[Mapping[Section, JudgeScore]]] = defaultdict(list)
-    for each in scored:
-        if not each.is_lost:
-            judged[each.trajectory.world] += [turn.scores for turn in each.turns if turn.available]
+    for episode in scored:
+        if not episode.is_lost:
+            judged[episode.trajectory.world] += [turn.scores for turn in episode.turns if turn.available]
     values = {
         section: {
             world: [scores[section].value if section in scores else 0.0 for scores in of]
@@ -138,36 +138,36 @@ def mean_scores(scored: Sequence[ScoredTrajectory]) -> dict[str, float]:
 
 
 def _thought_score(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Returns `thought_score`, the mean of what `score_thoughts` says of turns; nothing where no turn has a place.
+    """Returns `thought_score`, the mean of `score_thoughts` over turns; empty if it applies to no turn.
 
-    In a mix each world that has such turns has its own, too, `thought_score/<world>`.
+    In a mix, also returns `thought_score/<world>` for each world with such turns.
     """
     scores: defaultdict[str, list[float]] = defaultdict(list)
-    for each in trajectories:
-        for turn in each.turns:
+    for trajectory in trajectories:
+        for turn in trajectory.turns:
             if (score := score_thoughts(turn)) is not None:
-                scores[each.world].append(score)
+                scores[trajectory.world].append(score)
     return _means("thought_score", scores, is_mix=_is_mix(trajectories))
 
 
 def _tool_used(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Returns `tool_used`, the share of episodes in which a tool did its work, of those of worlds that have tools.
+    """Returns `tool_used`, the share of episodes with successful tool use in worlds with tools.
 
-    In a mix each such world has its own, too, `tool_used/<world>`; where there are no tools, nothing is returned.
+    In a mix, also returns `tool_used/<world>` for each such world; empty if there are no tools.
     """
     used: defaultdict[str, list[bool]] = defaultdict(list)
-    for each in trajectories:
-        if (was_used := tool_was_used(each.turns[-1].info.get("metrics") or {})) is not None:
-            used[each.world].append(was_used)
+    for trajectory in trajectories:
+        if (was_used := tool_was_used(trajectory.turns[-1].info.get("metrics") or {})) is not None:
+            used[trajectory.world].append(was_used)
     return _means("tool_used", used, is_mix=_is_mix(trajectories))
 
 
 def _is_mix(trajectories: Sequence[Trajectory]) -> bool:
-    return len({each.world for each in trajectories}) > 1
+    return len({trajectory.world for trajectory in trajectories}) > 1
 
 
 def _means(name: str, of_worlds: Mapping[str, Sequence[float]], *, is_mix: bool) -> dict[str, float]:
-    """Returns the mean of what all worlds say and, in a mix, `<name>/<world>` of each; nothing where none says any."""
+    """Returns the mean over all worlds and, in a mix, `<name>/<world>` for each; empty if there are no values."""
     if not of_worlds:
         return {}
     own = {f"{name}/{world}": _mean(of) for world, of in sorted(of_worlds.items())}
@@ -175,7 +175,7 @@ def _means(name: str, of_worlds: Mapping[str, Sequence[float]], *, is_mix: bool)
 
 
 def turn_notes(scored: ScoredTrajectory, credit: Sequence[Mapping[str, float]] | None = None) -> list[TurnNotes]:
-    """Returns what is recorded of each turn beside what happened in it; with credit, where any was assigned."""
+    """Returns the notes to record for each turn, with its credit if there is any."""
     return [
         TurnNotes(
             judge_terms=turn.judge_terms if turn.available else _of_episode(turn.judge_terms),
@@ -192,24 +192,24 @@ def _of_episode(terms: Sequence[PaidTerm]) -> tuple[PaidTerm, ...]:
 
 
 def turn_credit(batch: Batch, outputs: ModelOutputs, credit: Credit, num_rows: int) -> list[list[dict[str, float]]]:
-    """Returns what the algorithm made of each turn of the first rows.
+    """Returns the credit of each turn in the first rows.
 
     Args:
         batch: The rows.
-        outputs: What the models said of them before the update.
-        credit: What the algorithm made of that.
-        num_rows: How many rows, from the first on; fewer where the batch has fewer.
+        outputs: The models' outputs for the rows before the update.
+        credit: The algorithm's credit.
+        num_rows: Maximum number of rows.
 
     Returns:
-        Per row and turn the mean `advantage` of its tokens and, with a critic, the `value` of the prefix before its
-        first one; nothing for turns that are masked.
+        Per row and turn, the mean `advantage` of its tokens and, with a critic, the `value` of the prefix before its
+        first token; empty for masked turns.
     """
     notes: list[list[dict[str, float]]] = []
-    learnt_BT = torch.where(batch.response_mask_BT, batch.turn_index_BT, OBSERVED)
+    trained_BT = torch.where(batch.response_mask_BT, batch.turn_index_BT, OBSERVED)
     for row in range(min(num_rows, batch.num_rows)):
         turns: list[dict[str, float]] = []
         for turn in range(batch.turn_rewards_BK.shape[1]):
-            tokens = (learnt_BT[row] == turn).nonzero()[:, 0]
+            tokens = (trained_BT[row] == turn).nonzero()[:, 0]
             note = {"advantage": float(credit.advantages_BT[row, tokens].mean())} if len(tokens) else {}
             if len(tokens) and outputs.values_BT is not None:
                 note["value"] = float(outputs.values_BT[row, tokens[0]])
@@ -219,27 +219,27 @@ def turn_credit(batch: Batch, outputs: ModelOutputs, credit: Credit, num_rows: i
 
 
 def _reward_parts(scored: Sequence[ScoredTrajectory], judged: Sequence[ScoredTrajectory]) -> dict[str, float]:
-    """Returns each named reward part, summed over an episode and averaged over episodes: the judges' over their own."""
+    """Returns the mean per episode of each named reward part; judges' parts are averaged over judged episodes."""
     sums: defaultdict[str, float] = defaultdict(float)
-    for each in scored:
-        for turn in each.trajectory.turns:
+    for episode in scored:
+        for turn in episode.trajectory.turns:
             for term in turn.reward_terms:
                 sums[f"reward/{term.name}"] += term.value / len(scored)
-    for each in judged:
-        for turn_scores in each.turns:
+    for episode in judged:
+        for turn_scores in episode.turns:
             for term in turn_scores.judge_terms:
                 sums[f"judge/{term.name}"] += term.value / len(judged)
     return dict(sorted(sums.items()))
 
 
 class PeakMemory:
-    """The most that tensors took of a GPU at a time, in the phases of an iteration; nothing on other devices.
+    """Measures the peak memory of tensors on a GPU in the phases of an iteration; empty on other devices.
 
-    What CUDA itself takes, and what torch keeps for tensors to come, is not in it. While a batch is sampled beside the
-    update (`--staleness 1`) a phase's peak is of both.
+    Excludes CUDA's own memory and torch's unused reserve. If a batch is sampled during the
+    update (`--staleness 1`), a phase's peak includes both.
 
     Args:
-        device: Where the policy is.
+        device: Device of the policy.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -248,7 +248,7 @@ class PeakMemory:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Measures a block, under a name."""
+        """Measures the block as a named phase."""
         if self._device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self._device)
         yield
@@ -256,6 +256,6 @@ class PeakMemory:
             self._peaks[name] = torch.cuda.max_memory_allocated(self._device) / GIB
 
     def metrics(self) -> dict[str, float]:
-        """Returns `<phase>_peak_gib` of the phases so far, in GiB, and begins anew."""
+        """Returns `<phase>_peak_gib` of the phases so far, in GiB, and starts over."""
         peaks, self._peaks = self._peaks, {}
         return {f"{name}_peak_gib": peak for name, peak in peaks.items()}

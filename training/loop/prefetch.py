@@ -1,10 +1,10 @@
-"""Sampling an iteration's batch, before the update or in a thread beside the previous one (one-step off-policy).
+"""Sampling of an iteration's batch, before the update or in a thread during the previous one (one-step off-policy).
 
     main       update on 0       update on 1       update on 2
     thread     sample 1, by w_0  sample 2, by w_1  ...
 
-w_t are the weights before the update on batch t. An update learns from what the weights before the last update have
-sampled, which is no longer the policy; importance sampling corrects for that.
+w_t are the weights before the update on batch t. Each update trains on samples of the weights before the last update,
+which differ from the policy; importance sampling corrects for the difference.
 
 Source of the idea: Noukhovitch et al., "Asynchronous RLHF" (2024), one-step off-policy learning.
 """
@@ -39,18 +39,18 @@ from training.update.micro_batches import OF_SAMPLING, memory_told
 from vlm_envs.trajectory import Trajectory, Turn
 
 GIVE_UP_S = 60.0
-"""How long a batch that nobody wants any more may take to stop, until it is left to itself."""
+"""Maximum wait for a canceled batch to stop, after which it is abandoned."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sampled:
-    """A batch and what is logged of it.
+    """A batch with its metrics.
 
     Attributes:
-        sample: What is learnt from, and the first round.
-        metrics: Of what was played.
-        judged: What judges have used up by then.
-        rollout_s: Time that was played, in seconds.
+        sample: The episodes to train on, and the first round.
+        metrics: Metrics of the rollout.
+        judged: Usage of the judges so far.
+        rollout_s: Duration of the rollout, in seconds.
     """
 
     sample: Sample
@@ -60,15 +60,15 @@ class Sampled:
 
 
 class Sampling:
-    """Plays and scores the batches of a run; all processes do together.
+    """Plays and scores the batches of a run, in all processes together.
 
     Args:
         config: The run.
         encoder: The chat format.
-        engine: Its processes.
-        collector: What plays.
-        scorer: What judges, in the main process; None elsewhere.
-        max_context_tokens: Most tokens of a row.
+        engine: Engine of its processes.
+        collector: Plays the episodes.
+        scorer: Scores them, in the main process; None elsewhere.
+        max_context_tokens: Maximum tokens of a row.
     """
 
     def __init__(
@@ -86,19 +86,19 @@ class Sampling:
 
     @property
     def collector(self) -> Collector:
-        """What plays."""
+        """The collector that plays the episodes."""
         return self._collector
 
     def __call__(self, agent: LearningAgent, iteration: int, watcher: Watcher | None = None) -> Sampled:
-        """Returns an iteration's batch, played by an agent that has its weights; it lets go of its memory afterwards.
+        """Returns an iteration's batch, played by an agent with its weights, whose memory is freed afterwards.
 
         Args:
-            agent: Who acts.
+            agent: The agent.
             iteration: Number of the iteration, from 0.
-            watcher: Who is told of what is played, besides judges.
+            watcher: An additional watcher of turns and episodes.
 
         Raises:
-            NothingLeftError: If nothing can be learnt from, as everything was lost or nobody could judge it.
+            NothingLeftError: If all episodes were lost or could not be judged.
         """
         config, rollout_s = self._config, list[float]()
 
@@ -116,13 +116,13 @@ class Sampling:
         if not sample.learnt.batch.trainable_B.any():
             raise NothingLeftError(
                 f"Nothing is left of iteration {iteration}: the judges could score none of its "
-                f"{len(sample.learnt.scored)} episodes. The warnings above say why. Look after what they ask, then go "
-                "on with --resume."
+                f"{len(sample.learnt.scored)} episodes. The warnings above give the reasons. Fix what they report, "
+                "then resume with --resume."
             )
         if not sample.learnt.batch.usable_B.any():
             raise NothingLeftError(
-                f"Nothing is left of iteration {iteration}: every one of its {len(sample.learnt.scored)} episodes has "
-                "a reward that is infinite or NaN. Look after the world's reward and the judges', then go on with "
+                f"Nothing is left of iteration {iteration}: all of its {len(sample.learnt.scored)} episodes have an "
+                "infinite or NaN reward. Check the rewards of the world and the judges, then resume with "
                 "--resume."
             )
         metrics = rollout_metrics(sample.first.scored, sample.first.batch, rollout_s=rollout_s[0])
@@ -144,7 +144,7 @@ class Sampling:
     ) -> list[ScoredTrajectory]:
         """Plays and scores a round of groups."""
         started, judges = time.monotonic(), self._scorer if self._config.rollout == "async" else None
-        watchers = [each for each in (watcher, judges) if each is not None]
+        watchers = [candidate for candidate in (watcher, judges) if candidate is not None]
         with nullcontext() if judges is None else judges.asking_ahead():
             with memory_told("while sampling", OF_SAMPLING):
                 groups = self._collector.collect(agent, iteration, sampling_round, worlds, watchers)
@@ -159,24 +159,24 @@ class Sampling:
 
 
 class DroppedError(Exception):
-    """Ends the sampling of a batch that nobody wants any more; never seen outside."""
+    """Cancels the sampling of a batch; internal."""
 
 
 class Batches:
-    """Where a run's batches come from: each sampled when it is asked for, or beside the update before.
+    """Provides a run's batches, sampled on request or during the previous update.
 
-    Errors of the thread are kept until `check`, by which time the update beside it is done.
+    Errors of the sampling thread are kept until `check`, after the concurrent update.
 
     Args:
         config: The run.
-        learner: Whose policy acts.
-        agent: Who acts with it.
-        scorer: What judges, in the main process; None elsewhere.
-        sampling: Plays and scores.
+        learner: The learner of the policy.
+        agent: The agent that plays with the policy.
+        scorer: Scores turns, in the main process; None elsewhere.
+        sampling: Plays and scores batches.
 
     Attributes:
-        agent: Who acts.
-        snapshot: The policy that acts while the other is trained, where one does.
+        agent: The agent that plays.
+        snapshot: A copy of the policy that plays during updates, if there is one.
     """
 
     def __init__(
@@ -192,10 +192,10 @@ class Batches:
         self._before: dict[str, Any] | None = None
 
     def next(self, iteration: int) -> Sampled:
-        """Returns an iteration's batch; one after it is sampled from now on, where that is asked for.
+        """Returns an iteration's batch and, with staleness, starts sampling the next one.
 
         Raises:
-            Exception: What sampling raises.
+            Exception: Raised by sampling.
         """
         self.check()
         sampled, self._sampled, self._before = self._sampled, None, None
@@ -204,13 +204,13 @@ class Batches:
             sampled = self._sampling(self.agent, iteration)
         if not self._config.staleness:
             return sampled
-        behind = staleness(self._learner.num_updates, [each.trajectory for each in sampled.sample.learnt.scored])
+        behind = staleness(self._learner.num_updates, [episode.trajectory for episode in sampled.sample.learnt.scored])
         if iteration + 1 < self._config.num_iterations:
             self._begin(iteration + 1)
         return replace(sampled, metrics=sampled.metrics | {"staleness": behind})
 
     def _begin(self, iteration: int) -> None:
-        """Begins to sample the batch of an iteration by the policy as it stands."""
+        """Starts sampling an iteration's batch with the current policy."""
         acting = self._learner.acting_policy()
         if self.snapshot is not None:
             acting = self.snapshot.renewed(acting)
@@ -222,27 +222,27 @@ class Batches:
         self._thread.start()
 
     def _run(self, iteration: int, watcher: DropsOut) -> None:
-        torch.get_num_threads()  # has a new thread take over their number now, not between two kernels of vLLM
+        torch.get_num_threads()  # makes the new thread copy the number now, not between two kernels of vLLM
         try:
             self._sampled = self._sampling(self.agent, iteration, watcher)
         except BaseException as error:
             self._error = error
 
     def wait(self) -> None:
-        """Waits until the batch that is sampled is there, or has failed."""
+        """Waits until the batch being sampled is ready or has failed."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
     def check(self) -> None:
-        """Raises what the batch in hand failed of, if it did."""
+        """Raises the error of the current batch, if any."""
         if self._error is not None:
             raise self._error
 
     def state(self) -> dict[str, Any]:
-        """Returns what the next batch to be learnt from depends on besides weights: of one in hand, from before it.
+        """Returns the state that the next batch depends on, except weights; for a batch in progress, from before it.
 
-        A run that goes on from there samples that batch anew, by the weights it has then.
+        A run resumed from this state samples that batch again, with its weights at that time.
         """
         if self._before is not None:
             return self._before
@@ -251,7 +251,7 @@ class Batches:
         return {"agent": self.agent.state_dict(), "terms": terms} | ({} if levels is None else {"levels": levels})
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `state` returned; of a process that was not there, the agent stays as it is."""
+        """Restores the state returned by `state`; if a process has no saved state, its agent is unchanged."""
         if state["agent"] is not None:
             self.agent.load_state_dict(state["agent"])
         if self._scorer is not None:
@@ -259,11 +259,11 @@ class Batches:
         self._sampling.collector.load_state_dict(state.get("levels"))
 
     def drop(self) -> None:
-        """Gives up the batch that is sampled or in hand, as if it had not been begun."""
+        """Cancels the batch that is being sampled or ready, and restores the state before it."""
         if self._thread is not None:
             self._dropped.set()
             if self._scorer is not None:
-                self._scorer.close()  # or it would wait for judges
+                self._scorer.close()  # otherwise the thread would wait for judges
             self._thread.join(GIVE_UP_S)
         before, self._thread, self._sampled, self._error, self._before = self._before, None, None, None, None
         if before is not None:
@@ -271,55 +271,55 @@ class Batches:
 
 
 class DropsOut:
-    """Watches what is played, and ends it at the next turn once that is asked for; a `Watcher`.
+    """A `Watcher` that ends a rollout at the next turn once its batch is canceled.
 
     Args:
-        dropped: Set when nobody wants the batch any more.
+        dropped: Set when the batch is canceled.
     """
 
     def __init__(self, dropped: threading.Event) -> None:
         self._dropped = dropped
 
     def saw_turn(self, env_id: str, turn: Turn) -> None:
-        """Raises `DroppedError` once the batch was dropped."""
+        """Raises `DroppedError` if the batch was canceled."""
         if self._dropped.is_set():
             raise DroppedError
 
     def saw_episode(self, trajectory: Trajectory) -> None:
-        """Does nothing: its last turn was seen."""
+        """Does nothing, as `saw_turn` has seen its last turn."""
 
 
 class Snapshot:
-    """A copy of a policy as it was, to act with while that is trained; what is frozen is shared.
+    """A copy of a policy that plays while the policy is trained; frozen weights are shared.
 
     Args:
-        policy: Whose weights it takes.
+        policy: The policy to copy.
     """
 
     def __init__(self, policy: Any) -> None:
         self.model = copied_but_frozen(policy).eval()
 
     def renewed(self, policy: Any) -> Any:
-        """Returns the copy, with the weights that the policy has now."""
+        """Returns the copy after updating it to the policy's current weights."""
         refresh_copy(self.model, policy)
         return self.model
 
 
 def staleness(version: int, episodes: Sequence[Trajectory]) -> float:
-    """Returns by how many optimiser steps a policy is ahead of those that played, over episodes."""
+    """Returns the mean number of optimizer steps by which the policy is ahead of the episodes' policies."""
     return float(np.mean([version - episode.policy_version for episode in episodes]))
 
 
 def scored_batch(
     scored: Sequence[ScoredTrajectory], encoder: ChatEncoder, config: RunConfig, *, max_context_tokens: int
 ) -> Batch:
-    """Returns whole groups, one behind another, as tensors; none is longer than the context they were played in."""
+    """Returns whole groups of adjacent episodes as tensors, limited to the context they were played in."""
     return make_batch(
-        [each.trajectory for each in scored],
-        [each.turn_rewards for each in scored],
+        [episode.trajectory for episode in scored],
+        [episode.turn_rewards for episode in scored],
         encoder,
         group_index=[index // config.group_size for index in range(len(scored))],
-        trainable=[each.trainable_turns for each in scored],
+        trainable=[episode.trainable_turns for episode in scored],
         final_observations=config.algorithm.needs_final_observations,
         max_response_tokens=config.sampling.max_new_tokens,
         max_context_tokens=max_context_tokens,

@@ -1,4 +1,4 @@
-"""Provenance: the settings, versions, commit, machine, and command that made a run or a checkpoint."""
+"""Provenance: the settings, versions, commit, machine, and command of a run or a checkpoint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PACKAGES = ("torch", "transformers", "tokenizers", "gymnasium", "numpy", "vlm-e
 
 
 def describe(config: RunConfig) -> dict[str, Any]:
-    """Returns the resolved configuration with versions, commit, machine and command."""
+    """Returns the resolved configuration with versions, commit, machine, and command."""
     return {
         **config.to_dict(),
         "recipe": config.name,
@@ -32,7 +32,7 @@ def describe(config: RunConfig) -> dict[str, Any]:
 
 
 def provenance(config: RunConfig, validation_success: float | None) -> dict[str, Any]:
-    """Returns what a cold start was made from, and what it reached if that was measured, saved beside its weights."""
+    """Returns the provenance of a cold start, with its validation success if measured, saved next to its weights."""
     resolved = describe(config)
     keys = ["cold_start", "worlds", "sampling", "seed", "num_val_episodes"]
     keys += ["versions", "commit", "num_threads_used", "command"]
@@ -44,9 +44,9 @@ def provenance(config: RunConfig, validation_success: float | None) -> dict[str,
 
 
 def circumstances() -> dict[str, Any]:
-    """Returns what a run writes down beside its settings."""
+    """Returns the facts that a run records in addition to its settings."""
     return {
-        "versions": {each: _version(each) for each in _PACKAGES} | {"python": platform.python_version()},
+        "versions": {package: _version(package) for package in _PACKAGES} | {"python": platform.python_version()},
         "commit": commit_of(Path(__file__).parent),
         "num_threads_used": torch.get_num_threads(),
         "command": shlex.join(["python", *_program(), *sys.argv[1:]]),
@@ -55,7 +55,7 @@ def circumstances() -> dict[str, Any]:
 
 
 def _program() -> list[str]:
-    """Returns what was started, here or by who spawned this process: a package with `-m`, or a script."""
+    """Returns the program that was started: a package with `-m`, or a script."""
     started = Path(sys.argv[0])
     return ["-m", started.parent.name] if started.name == "__main__.py" else [sys.argv[0]]
 
@@ -68,13 +68,13 @@ def _version(package: str) -> str:
 
 
 def commit_of(checkout: Path) -> str:
-    """Returns a checkout's commit, `unknown` outside of one.
+    """Returns a checkout's commit, or `unknown` outside of a checkout.
 
-    It is marked `-dirty` where files differ from it; those in `docs` do not count, for commands of several runs write
-    their results there.
+    The suffix `-dirty` marks changed files, except in `docs`, where commands of several runs write
+    their results.
 
     Args:
-        checkout: Its folder, or one in it.
+        checkout: Its folder, or one within it.
     """
     try:
         commit = _git(checkout, "describe", "--always", "--abbrev=12")

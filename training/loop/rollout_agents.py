@@ -1,4 +1,4 @@
-"""The agents that play in a run, with the policy's weights, and the sampler that they share."""
+"""The agents that play in a run with the policy's weights, and their shared sampler."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ AGENTS = {
     ("vllm", "barrier"): "vllm",
     ("vllm", "async"): "agents.vllm.vllm_agent:ContinuousVLLMAgent",
 }
-"""By what samples and the kind of rollout."""
+"""Agents by sampler and kind of rollout."""
 
 
 class Actors:
-    """Makes the agents of a run; vLLM is started with the first of them, and shared by all.
+    """Creates the agents of a run; vLLM starts with the first agent and is shared by all.
 
     Args:
         config: The run.
         encoder: The chat format.
-        processes: Those of the run; all make their agents together.
+        processes: Engine of the run; all processes create their agents together.
     """
 
     def __init__(self, config: RunConfig, encoder: ChatEncoder, processes: Engine) -> None:
@@ -46,12 +46,12 @@ class Actors:
         self._engine: VLLMEngine | None = None
 
     def agent(self, model: Any, *, seed: int, evaluates: bool = False) -> LearningAgent:
-        """Returns an agent that acts with a model, and in no process as in another.
+        """Returns an agent that plays with a model, with a different random stream in each process.
 
         Args:
-            model: The policy, or another one.
-            seed: The same in all processes.
-            evaluates: Whether it draws as evaluations do.
+            model: The policy or another model.
+            seed: Seed, the same in all processes.
+            evaluates: Whether to use the sampling settings of evaluations.
         """
         config, rank = self._config, self._processes.rank
         seed = seed if rank == 0 else int(np.random.default_rng([seed, rank]).integers(2**62))
@@ -62,7 +62,7 @@ class Actors:
         return make_learning_agent(AGENTS[config.sampler, config.rollout], **made)
 
     def close(self) -> None:
-        """Ends what samples."""
+        """Stops the shared sampler."""
         if self._engine is not None:
             self._engine.close()
         self._engine = None
@@ -80,23 +80,23 @@ class Actors:
 
 
 def plain_weights(model: Any) -> Mapping[str, Tensor]:
-    """Returns a model's weights under the names that a checkpoint has for them, with its adapters merged in."""
+    """Returns a model's weights under the names used in checkpoints, with its adapters merged."""
     return merged_state(model) if has_adapters(model) else model.state_dict()
 
 
 class SyncedSampler:
-    """A `VLLMEngine` that takes weights when those of all processes do, under one name; processes call `load` together.
+    """A `VLLMEngine` whose weights are updated in all processes together, under one version name.
 
-    Whoever fails, all know, and end in the same place; so none samples with weights that others do not have, and a run
-    can be saved by all together.
+    If one process fails, all fail in the same place, so that none samples with other weights and the run
+    can be saved by all of them together.
 
     Args:
-        make: Makes this process's own; called once.
-        processes: Those of the run.
-        gives: Whether this process gives its server the weights, rather than another that shares it.
+        make: Creates this process's engine; called once.
+        processes: Engine of the run.
+        gives: Whether this process sends its server the weights, rather than another process that shares the server.
 
     Raises:
-        VLMEnvsError: What `make` raises; in a process whose own could be made `PeerError`, if another's could not.
+        VLMEnvsError: The error of `make`; `PeerError` in processes that succeeded, if another failed.
     """
 
     def __init__(self, make: Callable[[], VLLMEngine], processes: Engine, *, gives: bool) -> None:
@@ -104,21 +104,21 @@ class SyncedSampler:
         made: list[VLLMEngine] = []
         error = self._tried(lambda: made.append(make()))
         if error:
-            for each in made:
-                each.close()
+            for engine in made:
+                engine.close()
             raise PeerError(error)
         (self._engine,) = made
 
     @property
     def version(self) -> str:
-        """What the weights are called that were loaded last, in all processes."""
+        """Version of the weights loaded last in all processes."""
         return self._engine.version
 
     def load(self, weights: Mapping[str, Tensor], version: str) -> None:
-        """Takes weights, called as the main process does; returns when all processes' samplers have them.
+        """Loads weights under the main process's version name; returns when all processes have them.
 
         Raises:
-            SamplersLostError: If that of any process cannot be reached; in all of them.
+            SamplersLostError: In all processes, if the sampler of any cannot be reached.
         """
         (version, *_) = self._processes.gather([version])
 
@@ -132,29 +132,29 @@ class SyncedSampler:
             cast("ServerEngine", self._engine).adopt(version)
 
     def add_request(self, name: str, request: Request) -> None:
-        """Asks this process's own for a response."""
+        """Adds a request to this process's engine."""
         self._engine.add_request(name, request)
 
     def step(self) -> dict[str, SampledResponse]:
-        """Goes on with what this process asked for."""
+        """Advances this process's requests."""
         return self._engine.step()
 
     def abort(self, names: Sequence[str]) -> None:
-        """Gives up requests."""
+        """Aborts requests."""
         self._engine.abort(names)
 
     def close(self) -> None:
-        """Lets go of this process's own."""
+        """Closes this process's engine."""
         self._engine.close()
 
     def _tried(self, do: Callable[[], None], *, raises: bool = True) -> str:
-        """Does something in all processes; returns what the first said in which it failed, or nothing."""
-        told, failed = "", None
+        """Runs a function in all processes; returns the first failing process's message, or an empty text."""
+        message, failed = "", None
         try:
             do()
         except VLMEnvsError as error:
-            told, failed = f"Process {self._processes.rank}: {error}", error
-        errors = [each for each in self._processes.gather([told]) if each]
+            message, failed = f"Process {self._processes.rank}: {error}", error
+        errors = [reported for reported in self._processes.gather([message]) if reported]
         if failed is not None and raises:
             raise failed
         return next(iter(errors), "")

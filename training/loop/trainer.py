@@ -1,4 +1,4 @@
-"""The training loop, as its paragraph in the paper: collect, score, credit, update."""
+"""The training loop in the order of the paper: collect, score, assign credit, update."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from vlm_envs.validation import require
 
 SHOWN = ("success", "reward", "format_rate", "entropy")
 NUM_RECORDED, NUM_RECORDED_TRAINING = 256, 32
-"""Episodes per evaluation that are kept with their pictures, and of a recorded training iteration."""
+"""Episodes recorded with images, per evaluation and per recorded training iteration."""
 
 
 class Trainer:
@@ -76,9 +76,9 @@ class Trainer:
         self.engine = self.learner.engine
         self._actors = Actors(config, encoder, self.engine)
         agent = self._actors.agent(self.learner.acting_policy(), seed=config.seed)
-        # Worlds train on the pools that this run has drawn
+        # Worlds use the pools that this run has drawn
         self.collector = Collector(replace(config, worlds=worlds_with_pools(config.worlds, directory)), self.engine)
-        # What judges remember is in one place, and so is what they ask of models
+        # Judges' state and their model requests are in the main process only
         self._scorer = TurnScorer(config.judge, device=str(model.device)) if self.engine.rank == 0 else None
         limit = context_limit(model.config, config.sampling)
         sampling = Sampling(config, encoder, self.engine, self.collector, self._scorer, max_context_tokens=limit)
@@ -92,24 +92,24 @@ class Trainer:
 
     @property
     def writer(self) -> RunWriter:
-        """What writes the run's data down, in the main process."""
+        """The writer of the run's data, in the main process."""
         assert self._writer is not None, "only the main process writes"
         return self._writer
 
     @property
     def agent(self) -> LearningAgent:
-        """Who acts."""
+        """The agent that plays."""
         return self.batches.agent
 
     @property
     def scorer(self) -> TurnScorer:
-        """What judges turns, in the main process."""
+        """The scorer of turns, in the main process."""
         assert self._scorer is not None, "only the main process scores"
         return self._scorer
 
     @contextmanager
     def _acting(self, best: BestPolicy | None) -> Iterator[Any]:
-        """Gives a model with the policy's weights, or in its place on the device one with those kept as the best."""
+        """Yields a model with the policy's weights or, in its place on the device, the best policy."""
         model = self.learner.acting_policy()
         if best is None or self._is_best:
             yield model
@@ -119,9 +119,9 @@ class Trainer:
                 yield best_model
 
     def run(self) -> None:
-        """Trains until the configured iteration, until interrupted, or until something fails.
+        """Trains until the configured iteration, an interrupt, or an error.
 
-        Whichever it is, the last whole iteration is saved.
+        In each case, the last finished iteration is saved.
         """
         what, lost = "iteration or evaluation", "unsaved work is lost"
 
@@ -135,11 +135,11 @@ class Trainer:
 
             with ExitStack() as opened:
                 self._run_and_close(opened, should_stop)
-            # Asked for in the last evaluation, or while everything was closed: who runs more after this wants to know
+            # An interrupt may arrive in the last evaluation or while closing, which matters if more runs follow
             self.is_interrupted = should_stop()
 
     def _run_and_close(self, opened: ExitStack, should_stop: Callable[[], bool]) -> None:
-        """Runs what is left, and has `opened` close what that has opened."""
+        """Runs what is left, and registers its cleanup with `opened`."""
         if self._scorer is not None:
             opened.callback(self._scorer.close)
         opened.callback(self._actors.close)
@@ -158,8 +158,8 @@ class Trainer:
 
     def _run(self, should_stop: Callable[[], bool]) -> None:
         if self.iteration == 0:
-            self.save()  # a long cold start must not be lost to an interruption before the first checkpoint
-            if self.config.num_iterations > 0:  # else it is what is evaluated in the end
+            self.save()  # the first checkpoint keeps a long cold start in case of an interrupt
+            if self.config.num_iterations > 0:  # otherwise the final evaluation is of the same policy
                 self._evaluate("before", "test", self.config.num_eval_episodes)
         with RunConsole("rl", self.config.num_iterations) as console:
             self._make_up_validation(console)
@@ -174,25 +174,25 @@ class Trainer:
         self.is_finished = not is_stopped
         if is_stopped:
             stopped = f"Interrupted after iteration {self.iteration}; saved.{self._left_told()}"
-            print(f"{stopped} Go on with {how_to_go_on()}.")
+            print(f"{stopped} Resume with {how_to_go_on()}.")
         else:
             best = self.best if self._validates else None
             self._evaluate("after", "test", self.config.num_eval_episodes, best=best)
 
     def _left_told(self) -> str:
-        """Returns that only the evaluation is left, if so; else nothing."""
+        """Returns a message if only the evaluation is left; otherwise an empty text."""
         is_trained = self.iteration == self.config.num_iterations and self.config.num_eval_episodes > 0
         return " Only the evaluation is left." if is_trained else ""
 
     def _iterate(self) -> dict[str, float]:
-        """Runs one iteration and logs it, and until that is done keeps what the run was before it."""
+        """Runs and logs one iteration, with the previous state kept in case it fails."""
         with self._rescue.iteration():
             self._is_best = False
             try:
                 metrics = self.train_iteration()
             except TrainingStoppedError as error:
                 raise type(error)(
-                    f"{error} This was iteration {self.iteration}; to train on with other settings, start a new run "
+                    f"{error} This was iteration {self.iteration}; to continue with other settings, start a new run "
                     f"with --model {self.directory / LATEST / 'model'}."
                 ) from error
             self.engine.on_main(lambda: self._log(metrics))
@@ -211,7 +211,7 @@ class Trainer:
         return sampled.metrics | update | sampled.judged | self._memory.metrics() | seconds
 
     def _learn(self, learnt: Round) -> dict[str, float]:
-        """Gives credit to what was sampled and updates the models on it; returns their metrics."""
+        """Assigns credit to a sample and updates the models on it; returns their metrics."""
         batch = self.config.algorithm.keep(learnt.batch)
         outputs = self.learner.model_outputs(batch)
         credit = assigned_credit(self.config.algorithm, batch, outputs)
@@ -223,15 +223,15 @@ class Trainer:
         return update if outputs.ref_kl is None else update | {"kl": outputs.ref_kl}
 
     def _record_training(self, scored: list[ScoredTrajectory], credit: list[list[dict[str, float]]]) -> None:
-        """Keeps some of this iteration's episodes, with what the algorithm made of their turns."""
+        """Records some of this iteration's episodes with their credit."""
         self.writer.trajectories(
             training_label(self.iteration),
-            [each.trajectory for each in scored[: len(credit)]],
-            [turn_notes(each, turns) for each, turns in zip(scored, credit, strict=False)],
+            [episode.trajectory for episode in scored[: len(credit)]],
+            [turn_notes(episode, turns) for episode, turns in zip(scored, credit, strict=False)],
         )
 
     def _log(self, metrics: dict[str, float]) -> None:
-        """Records the iteration just done."""
+        """Logs the finished iteration."""
         elapsed_s = time.monotonic() - self._started
         iteration = self.iteration - 1
         self.writer.metrics({"iteration": iteration, "phase": "rl", "elapsed_s": elapsed_s, **metrics})
@@ -239,7 +239,7 @@ class Trainer:
             self.loggers.metrics(metrics, iteration)
 
     def _after_iteration(self, console: RunConsole) -> None:
-        """Evaluates on validation levels and saves, when it is time to."""
+        """Validates and saves when due."""
         if self._is_validation_due():
             self._validate(console)
         if self.config.checkpoint_every and self.iteration % self.config.checkpoint_every == 0:
@@ -250,7 +250,7 @@ class Trainer:
         return self.config.eval_every > 0 and self.config.num_val_episodes > 0
 
     def _is_validation_due(self) -> bool:
-        """Returns whether this policy is one of those that the best is chosen from, among which is the last."""
+        """Returns whether this policy is a candidate for the best one; the last policy always is."""
         if not self._validates or self.iteration == 0:
             return False
         return self.iteration % self.config.eval_every == 0 or self.iteration == self.config.num_iterations
@@ -261,23 +261,25 @@ class Trainer:
         self._keep_if_best(mean_success(evaluations), console)
 
     def _keep_if_best(self, success: float, console: RunConsole) -> None:
-        """Keeps the policy beside the latest checkpoint if the best so far yields to it."""
-        known, num_episodes = self.best, self.config.num_val_episodes
+        """Saves the policy next to the latest checkpoint if it is better than the best so far."""
+        previous, num_episodes = self.best, self.config.num_val_episodes
         best = BestPolicy(iteration=self.iteration, validation_success=success, num_val_episodes=num_episodes)
-        if known is not None and not known.yields_to(best):
+        if previous is not None and not previous.yields_to(best):
             return
-        if known is not None and known.num_val_episodes != num_episodes:
-            console.say(f"The {known.title} was on {known.num_val_episodes} levels, not {num_episodes}: begun anew.")
+        if previous is not None and previous.num_val_episodes != num_episodes:
+            console.say(
+                f"The {previous.title} was on {previous.num_val_episodes} levels, not {num_episodes}; comparing again."
+            )
         model = self.learner.acting_policy()
         self.engine.on_main(lambda: save_best(self.directory, best, model, self.encoder, self._learnt_with()))
         self.best, self._is_best = best, True
 
     def _make_up_validation(self, console: RunConsole) -> None:
-        """Makes the validation that was due when a run was ended; whole, where a part of it was made.
+        """Runs the validation that was due when a run ended, from the start even if part of it was done.
 
-        One that stands may be of a policy that could not be kept.
+        A finished validation counts, but its policy may not have been kept.
 
-        Worlds are evaluated one after another with one generator, so that a part would not be what it would have been.
+        Worlds are evaluated in sequence with one generator, so continuing a partial validation would change results.
         """
         if not self._is_validation_due():
             return
@@ -287,7 +289,7 @@ class Trainer:
         self._validate(console)
 
     def _validated(self, label: str) -> float | None:
-        """Returns the success of a validation that stands whole, on as many levels as now; any other is dropped."""
+        """Returns the success of a finished validation on the current number of levels; any other is dropped."""
         names, evaluated = world_names(self.config.worlds), self.writer.evaluated(label)
         is_on_others = self.best is not None and self.best.num_val_episodes != self.config.num_val_episodes
         if evaluated.keys() >= set(names) and not is_on_others:
@@ -298,9 +300,9 @@ class Trainer:
     def _evaluate(
         self, label: str, split: str, num_episodes: int, *, best: BestPolicy | None = None
     ) -> list[EvaluationResult]:
-        """Evaluates every world with a generator and judges of its own, so that training does not depend on it.
+        """Evaluates every world with a separate generator and separate judges, so that training is unaffected.
 
-        It is the policy as it stands that plays, or the best on validation levels.
+        Plays the current policy, or the best one on validation levels.
         """
         if num_episodes == 0:
             return []
@@ -308,7 +310,9 @@ class Trainer:
         with ExitStack() as opened:
             model = opened.enter_context(self._acting(best))
             agent = self._actors.agent(model, seed=self.config.seed + 1, evaluates=True)
-            agent.sync(model, agent.policy_version)  # here all processes do, and not all have an episode to play
+            agent.sync(
+                model, agent.policy_version
+            )  # here, as all processes must take part, even those without episodes
             scorer = None
             if self._scorer is not None:
                 scorer = opened.enter_context(closing(self._scorer.for_evaluation()))
@@ -327,7 +331,7 @@ class Trainer:
     def _record(
         self, evaluation: EvaluationResult, scorer: TurnScorer | None, label: str, best: BestPolicy | None
     ) -> dict[str, Any]:
-        """Writes an evaluation down, with what its judges say and have used up so far: the numbers, returned, last."""
+        """Records an evaluation with its judges' scores and usage, and returns its numbers, written last."""
         assert scorer is not None, "only the main process scores"
         scored = scorer.score(evaluation.trajectories)
         sampling = self.config.evaluated_sampling
@@ -335,8 +339,8 @@ class Trainer:
         record = evaluation.record(label=label, iteration=self.iteration, temperature=temperature, **scorer.metrics())
         self.writer.trajectories(
             label,
-            [each.trajectory for each in scored],
-            [turn_notes(each) for each in scored],
+            [episode.trajectory for episode in scored],
+            [turn_notes(episode) for episode in scored],
             limit=NUM_RECORDED,
         )
         if best is not None:
@@ -349,7 +353,7 @@ class Trainer:
         return record
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns everything that the next iteration depends on; of several processes, what this one has of it."""
+        """Returns everything that the next iteration depends on; with several processes, this one's part."""
         sampled = self.batches.state()
         return {
             "iteration": self.iteration,
@@ -362,23 +366,23 @@ class Trainer:
         }
 
     def _own_state(self) -> dict[str, Any]:
-        """Returns where this process's sampling stands."""
+        """Returns the state of this process's sampling."""
         return {"agent": self.batches.state()["agent"], "torch_rng": torch.get_rng_state()}
 
     def load_state_dict(self, state: dict[str, Any], *, acts: bool = True) -> None:
-        """Continues from what `state_dict` returned.
+        """Restores the state returned by `state_dict`.
 
         Args:
             state: The state.
-            acts: Whether episodes are played with it, rather than that it is only put back to be saved: what samples
-                may be gone then.
+            acts: Whether episodes will be played with it; False only restores it for saving, as the sampler may be
+                gone.
         """
         self.batches.drop()
         self.iteration = state["iteration"]
         self._started = time.monotonic() - state["elapsed_s"]
         self.learner.load_state_dict(state["learner"])
         acting = self.learner.acting_policy()
-        if state["agent"] is None:  # of a process that was not there
+        if state["agent"] is None:  # the checkpoint had fewer processes
             self.batches.agent = self._actors.agent(acting, seed=self.config.seed + self.learner.num_updates)
         if acts:
             self.batches.agent.sync(acting, self.learner.num_updates)
@@ -387,7 +391,7 @@ class Trainer:
         self.batches.load_state(state)
 
     def save(self) -> None:
-        """Writes the latest checkpoint; all processes do together."""
+        """Writes the latest checkpoint; all processes must call it together."""
         directory, state, model = self.directory / LATEST, self.state_dict(), self.learner.acting_policy()
         provenance = {**self._learnt_with(), "iteration": self.iteration}
         if self.engine.num_processes == 1:
@@ -398,12 +402,12 @@ class Trainer:
         self.saved_iteration = self.iteration
 
     def _learnt_with(self) -> dict[str, Any]:
-        """Returns what a policy of this run has learnt with, as it is written beside each that is saved."""
+        """Returns the training settings that are saved next to each policy."""
         settings = self.config.to_dict()
         return {"run": self.directory.name, "worlds": settings["worlds"], "sampling": settings["sampling"]}
 
     def resume(self) -> None:
-        """Continues from the latest checkpoint of the run's directory; raises if there is none."""
+        """Restores the latest checkpoint of the run's directory; raises if there is none."""
         state = load_checkpoint_state(self.directory / LATEST, engine=self.engine, like=weights_like(self.learner))
         self.load_state_dict(state)
         self.best = best_policy(self.directory)
@@ -411,23 +415,25 @@ class Trainer:
 
 
 def require_host_memory(learner: Learner) -> None:
-    """Refuses, in all processes alike, what takes more of the host's memory than there is, if it trains on a GPU.
+    """Raises in all processes if a run on a GPU needs more host memory than there is.
 
     Raises:
-        ConfigError: With what is needed, what is there, and the options that mend it.
+        ConfigError: With the needed and available memory, and the options that help.
     """
     if learner.policy.device.type == "cpu":
         return
     found = shortage(host_bytes(learner), host_memory(), num_processes=num_local_processes())
-    faults = [each for each in learner.engine.gather([found]) if each is not None]
+    faults = [fault for fault in learner.engine.gather([found]) if fault is not None]
     require(not faults, "".join(faults[:1]))
 
 
 def host_bytes(learner: Learner) -> HostBytes:
-    """Returns what this process will keep in the host's memory, AdamW's moments of steps to come included."""
+    """Returns the host memory that this process will need, including AdamW's moments that do not exist yet."""
     config, state = learner.config, learner.state_dict()
-    optimizers = [each for each in (learner.policy_optimizer, learner.critic_optimizer) if each is not None]
-    num_states = sum(each.num_state_bytes() for each in optimizers)
+    optimizers = [
+        optimizer for optimizer in (learner.policy_optimizer, learner.critic_optimizer) if optimizer is not None
+    ]
+    num_states = sum(optimizer.num_state_bytes() for optimizer in optimizers)
     weights = [*state["policy"].values(), *(state["critic"] or {}).values()]
     is_spread = any(isinstance(weight, DTensor) for weight in learner.policy.parameters())  # shards stay on the device
     return HostBytes(
@@ -438,12 +444,12 @@ def host_bytes(learner: Learner) -> HostBytes:
 
 
 def shortage(needed: HostBytes, available: int | None, *, num_processes: int) -> str | None:
-    """Returns why a run has too little of the host's memory, and what mends that; None if it has enough.
+    """Returns a message about insufficient host memory with suggestions; None if there is enough.
 
     Args:
-        needed: By one process.
-        available: Bytes of this machine; None where they are not known, and enough.
-        num_processes: Those of the run on this machine.
+        needed: Memory of one process.
+        available: Memory of this machine in bytes; None if unknown, which counts as enough.
+        num_processes: Processes of the run on this machine.
     """
     if available is None or num_processes * needed.total <= available:
         return None
@@ -460,8 +466,7 @@ def shortage(needed: HostBytes, available: int | None, *, num_processes: int) ->
     mended = ", or ".join(f"{options} (then {gib(left)} GiB{cost})" for options, left, cost in ways)
     plan = f"--num-gpus {num_processes} --host-memory {max(int(10 * available / GIB), 1) / 10:.1f}"
     return (
-        f"This run needs {gib(needed.total)} GiB of the host's memory, and there are {available / GIB:.1f}: "
-        f"{gib(needed.offloaded)} for what --memory.offload-* has wait there, and {gib(needed.copy)} for a copy of its "
-        f"state, from which it is saved if an iteration fails. Use {mended}. What else would do says python -m "
-        f"training plan with {plan}."
+        f"This run needs {gib(needed.total)} GiB of the host's memory, but there are {available / GIB:.1f}: "
+        f"{gib(needed.offloaded)} for --memory.offload-*, and {gib(needed.copy)} for a copy of its state, which is "
+        f"saved if an iteration fails. Use {mended}. For other options, run python -m training plan with {plan}."
     )

@@ -1,1 +1,1 @@
-"""What each turn earns in all: the world's reward and what the judges add."""
+"""Turn rewards: the world's reward plus the judges' terms."""

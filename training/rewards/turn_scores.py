@@ -1,4 +1,4 @@
-"""Score: what each turn earns in all. The world's raw reward is not touched; judges add named parts to it."""
+"""Scoring of turns: the world's raw reward is unchanged, and judges add named terms to it."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from vlm_envs.trajectory import PaidTerm, Trajectory, Turn
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredTrajectory:
-    """A trajectory with its judges' rewards.
+    """A trajectory with its judge rewards.
 
     Attributes:
-        trajectory: What was played.
-        turns: Its turns with their scores and rewards; of a lost episode, which nobody is asked about, without any.
-        episode_available: False where the reward of the whole episode is not known, as its judge could not answer.
+        trajectory: The trajectory.
+        turns: Its turns with scores and rewards; without any for lost episodes, which are not judged.
+        episode_available: False if the episode reward is unknown because its judge was unavailable.
     """
 
     trajectory: Trajectory
@@ -54,22 +54,21 @@ class ScoredTrajectory:
 
     @property
     def turn_rewards(self) -> list[float]:
-        """Raw reward plus shaping, per turn; of a turn that no judge could score the raw reward alone."""
+        """Raw reward plus shaping, per turn; only the raw reward for turns that no judge could score."""
         return [turn.total for turn in self.turns]
 
     @property
     def trainable_turns(self) -> list[bool]:
-        """Whether each turn can be learnt from: the judges said all they were asked of it.
+        """Whether each turn can be trained on, which requires scores from all of its judges.
 
-        Nothing of an episode whose worker failed, whose API was unavailable or whose own judge was; otherwise all but
-        what no judge could score.
+        All False if the episode was lost to a failed worker or unavailable API, or its episode judge was unavailable.
         """
         usable = self.episode_available and not self.is_lost
         return [turn.available and usable for turn in self.turns]
 
     @property
     def is_lost(self) -> bool:
-        """Whether the episode did not end by itself: its worker failed or its API was unavailable."""
+        """Whether the episode was lost because its worker failed or its API was unavailable."""
         return any(map(_is_lost, self.trajectory.turns))
 
 
@@ -78,7 +77,7 @@ def _is_lost(turn: Turn) -> bool:
 
 
 def reward_terms(config: JudgeConfig) -> list[RewardTerm]:
-    """Returns the shaping terms a configuration asks for."""
+    """Returns the shaping terms of a configuration."""
     terms: list[RewardTerm] = []
     if config.grounding_weight > 0:
         terms.append(grounding_reward(weight=config.grounding_weight))
@@ -90,12 +89,12 @@ def reward_terms(config: JudgeConfig) -> list[RewardTerm]:
 
 
 class TurnScorer:
-    """Judges turns as a configuration asks for.
+    """Scores turns with the judges of a configuration.
 
     Args:
-        config: Who judges.
-        device: Where a verifier's models run.
-        verifier: A verifier that has them already, and that is somebody else's to close.
+        config: Settings of the judges.
+        device: Device of a verifier's models.
+        verifier: An existing verifier to use, which the caller closes.
     """
 
     def __init__(self, config: JudgeConfig, *, device: str = "cpu", verifier: Verifier | None = None) -> None:
@@ -119,12 +118,12 @@ class TurnScorer:
             self._episode_name = reward.name
 
     def for_evaluation(self) -> TurnScorer:
-        """Returns a scorer of evaluations, to be closed after use; it shares nothing with this one that can change."""
+        """Returns a scorer for evaluations, to be closed after use; it shares no mutable state with this one."""
         return TurnScorer(self._config.of_evaluations, verifier=self._verifier)
 
     @contextmanager
     def asking_ahead(self) -> Iterator[None]:
-        """Lets `saw_turn` and `saw_episode` ask the judge model; episodes must be scored within the block."""
+        """Lets `saw_turn` and `saw_episode` start judge requests; episodes must be scored within the block."""
         self._asks_ahead = self._client is not None
         try:
             yield
@@ -133,7 +132,7 @@ class TurnScorer:
             self._forget_questions()
 
     def saw_turn(self, env_id: str, turn: Turn) -> None:
-        """Starts asking about a turn; if its episode is lost later, it was asked about in vain."""
+        """Starts judge requests for a turn; they are wasted if its episode is lost later."""
         if not self._asks_ahead or _is_lost(turn):
             return
         scored = ScoredTurn(turn=turn, env_id=env_id)
@@ -142,7 +141,7 @@ class TurnScorer:
                 self._begin(judge.ask([claim for _, _, claim in claims]))
 
     def saw_episode(self, trajectory: Trajectory) -> None:
-        """Starts asking about an episode that is over."""
+        """Starts judge requests for a finished episode."""
         judge = self._episode_judge
         if self._asks_ahead and isinstance(judge, AskingEpisodeJudge) and not any(map(_is_lost, trajectory.turns)):
             self._begin(judge.ask_ahead(trajectory))
@@ -163,11 +162,11 @@ class TurnScorer:
         self._questions.clear()
 
     def score(self, trajectories: Sequence[Trajectory]) -> list[ScoredTrajectory]:
-        """Judges every turn of a batch of trajectories.
+        """Scores every turn of a batch of trajectories.
 
         Returns:
-            One scored trajectory each, in order; nobody is asked about lost ones, whose turns are unavailable. Where a
-            judge raises, or Ctrl-C does, nothing of the batch is remembered, so that it may be scored anew.
+            One scored trajectory each, in order; lost ones are not judged, and their turns are unavailable. If a judge
+            raises, or Ctrl-C interrupts, the judges' state is restored, so that the batch can be scored again.
         """
         before = self.state_dict()
         try:
@@ -183,18 +182,21 @@ class TurnScorer:
             ScoredTrajectory(trajectory=t, turns=tuple(ScoredTurn(turn=turn, env_id=t.env_id) for turn in t.turns))
             for t in trajectories
         ]
-        known = [each for each in scored if not each.is_lost]
-        judged = [each.trajectory for each in known]
+        kept = [episode for episode in scored if not episode.is_lost]
+        judged = [episode.trajectory for episode in kept]
         shaped = iter(await shape(judged, self.terms, judge_for=self._judge_for, judge_name=self._config.method))
-        scored = [each if each.is_lost else replace(each, turns=next(shaped)) for each in scored]
+        scored = [episode if episode.is_lost else replace(episode, turns=next(shaped)) for episode in scored]
         if self._episode_judge is None:
             return scored
-        # An episode of whose turns some could not be judged is asked about all the same: its others are learnt from.
-        rewards = iter(await rewards_by(self._episode_name, self._episode_judge, [each.trajectory for each in known]))
-        return [each if each.is_lost else _with_reward(each, next(rewards), self._episode_name) for each in scored]
+        # Episodes with some unjudged turns also get their episode reward, as their other turns are trained on
+        rewards = iter(await rewards_by(self._episode_name, self._episode_judge, judged))
+        return [
+            episode if episode.is_lost else _with_reward(episode, next(rewards), self._episode_name)
+            for episode in scored
+        ]
 
     def metrics(self) -> dict[str, float]:
-        """Returns what the judges' models have used up since the start; nothing for the exact judge."""
+        """Returns the usage of the judges' models since the start; empty for the exact judge."""
         metrics = {} if self._episode_judge is None else self._episode_judge.metrics()
         metrics |= {} if self._own_verifier is None else self._own_verifier.metrics()
         if self._client is None:
@@ -208,11 +210,11 @@ class TurnScorer:
         return metrics | used | ({} if usage.usd is None else {"llm_judge/usd": usage.usd})
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what the terms remember from turn to turn, by their names."""
+        """Returns the terms' state across turns, by name."""
         return {name: part.state_dict() for name, part in self._with_memory().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `state_dict` returned."""
+        """Restores the state returned by `state_dict`."""
         for name, part in self._with_memory().items():
             part.load_state_dict(state[name])
 
@@ -221,7 +223,7 @@ class TurnScorer:
         return parts | ({"episode": self._episode_judge} if hasattr(self._episode_judge, "state_dict") else {})
 
     def close(self) -> None:
-        """Lets go of the connection to the judge model, and of a verifier of its own."""
+        """Closes the connection to the judge model, and the scorer's own verifier."""
         if self._client is not None:
             self._client.close()
         if self._own_verifier is not None:
@@ -229,7 +231,7 @@ class TurnScorer:
 
 
 def _with_reward(scored: ScoredTrajectory, reward: Reward, name: str) -> ScoredTrajectory:
-    """Returns an episode with a reward's terms on its last turn, or masked if there is no reward."""
+    """Returns an episode with the reward's terms on its last turn, or masked if the reward is unavailable."""
     if not reward.available:
         return replace(scored, episode_available=False)
     terms = [
@@ -241,7 +243,7 @@ def _with_reward(scored: ScoredTrajectory, reward: Reward, name: str) -> ScoredT
 
 
 def _weight(reward: Reward, term: str) -> float | None:
-    """Returns what a raw value of 1 pays; None where it was 0, so that the weight cannot be derived."""
+    """Returns the value that a raw value of 1 pays; None if the raw value is 0, which hides the weight."""
     raw = reward.raw.get(term, reward.terms[term])
     return reward.terms[term] / raw if raw else None
 
@@ -249,13 +251,13 @@ def _weight(reward: Reward, term: str) -> float | None:
 def model_judges(
     client: QuestionClient | None, questions: QuestionCache | None, reward: EpisodeReward
 ) -> dict[str, Any]:
-    """Returns the fields of `JudgeModels` that a model behind an endpoint provides for a reward; none without one."""
+    """Returns the fields of `JudgeModels` that a model behind an endpoint provides for a reward; empty without one."""
     if client is None or questions is None:
         return {}
     makers: dict[Model, Callable[[], Any]] = {
         "agentic_judge": lambda: AgenticJudge(chat_generate(client)),
         "answer_judge": lambda: LLMAnswerJudge(questions, reward.answer_scale),
-        # Not from the cache: each sample is a reply of its own
+        # Not cached, as each sample is a separate reply
         "consistency_judge": lambda: LLMConsistencyJudge(client, num_samples=reward.num_judgements),
     }
     return {name: make() for name, make in makers.items() if name in reward.models} | {"questions": questions}

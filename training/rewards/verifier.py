@@ -30,23 +30,23 @@ from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation, Trajectory
 
 _MAX_NEW_TOKENS = 512
-"""Longest reply, as of an endpoint."""
+"""Maximum reply length, as for an endpoint."""
 
 _Verdict = TypeVar("_Verdict")
 Pixels = npt.NDArray[np.uint8]
 Place = tuple[float, float]
-"""Column and row, in percents."""
+"""Column and row, in percent of the image."""
 
 
 class LoadedModels:
-    """The models of a configuration, loaded where this is made.
+    """The models of a configuration, loaded in the process that creates this object.
 
     Args:
-        config: Which.
-        device: Where they run.
+        config: Directories of the models.
+        device: Device of the models.
 
     Raises:
-        WeightsUnavailableError: If a model's weights are not there.
+        WeightsUnavailableError: If a model's weights are missing.
     """
 
     def __init__(self, config: VerifierConfig, device: str) -> None:
@@ -54,7 +54,7 @@ class LoadedModels:
             self._likelihood = HFLikelihood.from_pretrained(config.likelihood, device=device)
         if config.detector is not None and config.segmenter is not None:
             from agents.perception.grounding_dino_sam import (
-                GroundingDinoSam,  # two more architectures, which hardly any run needs
+                GroundingDinoSam,  # imported late: two more architectures that few runs need
             )
 
             pointer = None if config.pointer is None else pointing_agent(config.pointer)
@@ -67,29 +67,29 @@ class LoadedModels:
         return self._likelihood.log_probs(queries)
 
     def masks(self, asked: Sequence[tuple[Picture, str]]) -> list[PackedMask | None]:
-        """Returns masks of what labels name in pictures; None for a label that the models cannot be asked for."""
+        """Returns masks of the labeled objects in images; None for labels that the models cannot process."""
         masks = (self._masker.mask(picture, label) for picture, label in asked)
         return [None if mask is None else PackedMask.of(mask) for mask in masks]
 
 
 class _Answering(Protocol):
-    """Whoever has the models."""
+    """A holder of the models."""
 
     def ask(self, method: str, questions: Sequence[Any], units: Sequence[Sequence[int]]) -> list[Any]:
-        """Returns what a method of `LoadedModels` says to questions, in order, those of a unit asked together."""
+        """Returns the results of a `LoadedModels` method, in order; questions of a unit are passed together."""
         ...
 
     def metrics(self) -> dict[str, float]:
-        """Returns what there is to log."""
+        """Returns metrics to log."""
         ...
 
     def close(self) -> None:
-        """Lets go of the models."""
+        """Releases the models."""
         ...
 
 
 class _Here:
-    """The models in this process."""
+    """Models in this process."""
 
     def __init__(self, models: LoadedModels) -> None:
         self._models = models
@@ -97,9 +97,9 @@ class _Here:
     def ask(self, method: str, questions: Sequence[Any], units: Sequence[Sequence[int]]) -> list[Any]:
         answers: list[Any] = [None] * len(questions)
         for unit in units:
-            said = getattr(self._models, method)([questions[place] for place in unit])
-            for place, answer in zip(unit, said, strict=True):
-                answers[place] = answer
+            results = getattr(self._models, method)([questions[index] for index in unit])
+            for index, answer in zip(unit, results, strict=True):
+                answers[index] = answer
         return answers
 
     def metrics(self) -> dict[str, float]:
@@ -110,18 +110,18 @@ class _Here:
 
 
 class Verifier:
-    """The models that a configuration names, ready to be asked.
+    """The verification models of a configuration, ready for use.
 
     Args:
-        config: Which, and where.
-        device: Where they run in this process; actors take a GPU of theirs if they have one.
+        config: Directories and location of the models.
+        device: Device of models in this process; actors use their GPU if they have one.
 
     Attributes:
-        models: The fields of `judges.episode_rewards.judge_models.JudgeModels` that bring them in; empty without
+        models: Fields of `judges.episode_rewards.judge_models.JudgeModels` that use the models; empty without
             models.
 
     Raises:
-        EngineUnavailableError: If a model's weights are not there, or Ray is to have them and there is none.
+        EngineUnavailableError: If a model's weights are missing, or Ray is requested and unavailable.
         WorkerError: If an actor cannot start.
     """
 
@@ -144,40 +144,40 @@ class Verifier:
         return [None if isinstance(answer, Unavailable) else answer for answer in answers]
 
     def _picture_masks(self, asked: list[tuple[Picture, str]]) -> list[PackedMask | Unavailable | None]:
-        """Returns masks; what siblings ask about one picture is asked once."""
+        """Returns masks; repeated questions about an image are asked once."""
         pictures = {id(picture): picture for picture, _ in asked}
         digests = {number: _digest(picture) for number, picture in pictures.items()}
         questions = {(digests[id(picture)], label): (picture, label) for picture, label in asked}
         units: dict[bytes, list[int]] = {}
-        for place, (digest, _) in enumerate(questions):
-            units.setdefault(digest, []).append(place)
+        for index, (digest, _) in enumerate(questions):
+            units.setdefault(digest, []).append(index)
         answers = self._asked("masks", list(questions.values()), list(units.values()))
         by_question = dict(zip(questions, answers, strict=True))
         return [by_question[digests[id(picture)], label] for picture, label in asked]
 
     def _asked(self, method: str, questions: Sequence[Any], units: Sequence[Sequence[int]]) -> list[Any]:
-        assert self._answering is not None, "only models that are named are asked"
+        assert self._answering is not None, "only configured models are used"
         return self._answering.ask(method, questions, units)
 
     def metrics(self) -> dict[str, float]:
-        """Returns what was asked of actors, and what they did not answer; nothing of models in this process."""
+        """Returns the numbers of questions and failures of actors; empty for models in this process."""
         metrics = {} if self._answering is None else self._answering.metrics()
         return {f"verifier/{name}": value for name, value in metrics.items()}
 
     def close(self) -> None:
-        """Ends actors; whoever is asked later starts them anew."""
+        """Stops the actors; the next question restarts them."""
         if self._answering is not None:
             self._answering.close()
 
 
 def _digest(picture: Picture) -> bytes:
-    """Returns what tells pictures apart."""
+    """Returns a hash of an image's content, type, and shape."""
     content = np.ascontiguousarray(picture)
     return hashlib.blake2b(content.data, digest_size=16, key=str((content.dtype, content.shape)).encode()).digest()
 
 
 def _pool(config: VerifierConfig) -> ModelPool:
-    """Returns actors with the models of a configuration, whose directories are at the same place on every machine."""
+    """Returns actors with a configuration's models, whose directories have the same paths on every machine."""
     return ModelPool(
         partial(LoadedModels, config.absolute(), "cuda" if config.num_gpus else "cpu"),
         num_workers=config.num_workers,
@@ -188,11 +188,11 @@ def _pool(config: VerifierConfig) -> ModelPool:
 
 
 class CheckpointJudge:
-    """An agent as a judge's model, like `ChatClient`: gives the likeliest reply to one question after the other.
+    """An agent as a judge model, like `ChatClient`, with greedy replies to one question at a time.
 
     Args:
-        name: Of the agent, such as `"hf:DIR"`.
-        device: Where its model runs.
+        name: Name of the agent, such as `"hf:DIR"`.
+        device: Device of its model.
 
     Raises:
         ConfigError: If there is no such agent.
@@ -201,9 +201,9 @@ class CheckpointJudge:
 
     def __init__(self, name: str, *, device: str = "auto") -> None:
         offered = {"sampling": SamplingConfig(temperature=0.0, max_new_tokens=_MAX_NEW_TOKENS), "device": device}
-        known = setting_names(name)
+        accepted = setting_names(name)
         self._name = name
-        self._agent = make_agent(name, **{key: value for key, value in offered.items() if key in known})
+        self._agent = make_agent(name, **{key: value for key, value in offered.items() if key in accepted})
 
     async def ask(
         self,
@@ -213,20 +213,20 @@ class CheckpointJudge:
         temperature: float | None = None,
         sample: int = 0,
     ) -> _Verdict | Unavailable:
-        """Returns what the reply to one question says; one that cannot be read is asked for once more.
+        """Returns the verdict read from the reply to a question; an unreadable reply is requested once more.
 
         Args:
-            messages: The question: what the system says, if anything, and what the user asks.
-            read: Makes a verdict of a reply, or raises `UnreadableReplyError`.
-            temperature: Of no effect, and neither is `sample`: the reply is the likeliest.
-            sample: See there.
+            messages: The question: optional system messages, and user messages.
+            read: Converts a reply to a verdict, or raises `UnreadableReplyError`.
+            temperature: Ignored, as decoding is greedy.
+            sample: Ignored, as decoding is greedy.
         """
         observation, reason = observation_of(messages), ""
         with conversations(self._agent, RolloutRows.ungrouped(1)) as asked:
             for _ in range(2):
                 try:
                     (reply,) = asked.respond([0], [observation])
-                except ConfigError as error:  # no room for the question
+                except ConfigError as error:  # the question does not fit into the context
                     return self._unavailable(str(error))
                 if reply.stop_reason == "error":
                     return self._unavailable(reply.error)
@@ -238,7 +238,7 @@ class CheckpointJudge:
         return self._unavailable(f"unreadable twice: {reason}")
 
     def close(self) -> None:
-        """Lets go of the agent."""
+        """Closes the agent."""
         getattr(self._agent, "close", lambda: None)()
 
     def _unavailable(self, reason: str) -> Unavailable:
@@ -246,14 +246,14 @@ class CheckpointJudge:
 
 
 def observation_of(messages: Sequence[Message]) -> Observation:
-    """Returns a question as a world would show it: pictures, then text, behind what the system says."""
-    parts = [part for each in messages if each.role != "system" for part in each.parts]
+    """Returns a question as an observation: system text, images, and text."""
+    parts = [part for message in messages if message.role != "system" for part in message.parts]
     observation: Observation = {
         "text": "\n".join(part for part in parts if isinstance(part, str)),
         "images": tuple(_pixels(part) for part in parts if isinstance(part, ChatPicture)),
     }
     system = "\n".join(
-        part for each in messages if each.role == "system" for part in each.parts if isinstance(part, str)
+        part for message in messages if message.role == "system" for part in message.parts if isinstance(part, str)
     )
     if system:
         observation["system"] = system
@@ -270,34 +270,34 @@ def _pixels(picture: ChatPicture) -> Any:
 
 
 def pointing_prompt(label: str) -> str:
-    """Returns what asks for the places of things."""
+    """Returns the prompt for pointing at objects."""
     return f"Point at: {label}"
 
 
 def read_places(reply: str) -> list[Place]:
-    """Returns the places within the picture that a reply points at; none for what cannot be read."""
+    """Returns the positions within the image in a reply; empty if it is unreadable."""
     points = read_response(reply).points
-    return [(each.x, each.y) for each in points if 0.0 <= each.x <= 100.0 and 0.0 <= each.y <= 100.0]
+    return [(point.x, point.y) for point in points if 0.0 <= point.x <= 100.0 and 0.0 <= point.y <= 100.0]
 
 
 def pointing_agent(name: str) -> Callable[[Pixels, str], list[Place]]:
-    """Returns what asks an agent where things are in a picture; about each thing once."""
+    """Returns a cached function that asks an agent for the positions of objects in an image."""
     agent = make_agent(name)
-    known: dict[tuple[bytes, str], list[Place]] = {}
+    cache: dict[tuple[bytes, str], list[Place]] = {}
 
     def point(picture: Pixels, label: str) -> list[Place]:
         key = hashlib.blake2b(picture.tobytes(), digest_size=16, key=str(picture.shape).encode()).digest(), label
-        if key not in known:
+        if key not in cache:
             (reply,) = replies(agent, [{"text": pointing_prompt(label), "images": (picture,)}])
-            known[key] = read_places(reply)
-        return known[key]
+            cache[key] = read_places(reply)
+        return cache[key]
 
     return point
 
 
 def replies(agent: Agent, questions: Sequence[Observation]) -> list[str]:
-    """Returns what an agent says to questions that have nothing to do with each other; nothing to none."""
+    """Returns an agent's replies to independent questions."""
     if not questions:
         return []
     with conversations(agent, RolloutRows.ungrouped(len(questions))) as asked:
-        return [each.text for each in asked.respond(range(len(questions)), questions)]
+        return [reply.text for reply in asked.respond(range(len(questions)), questions)]

@@ -1,1 +1,1 @@
-"""From a batch to changed weights: losses, micro-batches, and the learner."""
+"""The update: losses, micro-batches, and the learner."""

@@ -1,4 +1,4 @@
-"""Update: the policy, its critic and its reference, and one PPO step over an iteration's batch."""
+"""The learner: policy, critic, and reference, and the optimizer steps on an iteration's batch."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ from training.update.update_losses import critic_loss, kl_rewards, masked_mean, 
 
 _STEP = 1.5
 _MAX_FACTOR = 10.0
-"""Farthest that a rate gets from its schedule, either way."""
+"""Maximum factor between the policy's rate and its schedule, in either direction."""
 
 
 class Learner:
-    """Owns everything that learns.
+    """Owns all trained models and their optimizers.
 
     Args:
         policy: A checkpoint's model with its head.
-        suppressed_ids: Tokens that the sampler never draws.
+        suppressed_ids: Tokens that are never sampled.
         config: The run.
-        engine: Which processes train it; this one alone by default.
-        reference: What a KL penalty holds it to; the policy as it is by default.
+        engine: Engine of the training processes; a single process by default.
+        reference: Reference model of the KL penalty; a copy of the policy by default.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Learner:
         if self.critic_config is not None:
             self.critic = ValueModel(policy, self._row_pass, trunk=self.critic_config.trunk)
         self._acting = self.engine.acting(policy)
-        # The whole model's tower: one process may have pictures to show it and another none
+        # The whole model's tower, as some processes may have no images to encode
         self._pictures = SeenPictures(self._acting) if has_frozen_vision_tower(policy) else None
         prepare = partial(self.engine.prepare, whole=frozen_tower(policy))
         self._policy = prepare(self._policy_model(self.policy))
@@ -129,32 +129,32 @@ class Learner:
         self._put_away()
 
     def _at_hand(self, optimizer: Optimizer | None) -> AbstractContextManager[None]:
-        """Has on the device what an optimiser steps by, and puts it away behind the block where that is asked for."""
+        """Keeps an optimizer's state on the device within the block if it is otherwise offloaded."""
         if optimizer is None or not self.config.memory.offload_optimizer:
             return nullcontext()
         return self._host.at_hand(optimizer.idle_tensors, self.policy.device)
 
     def _reference_at_hand(self) -> AbstractContextManager[None]:
-        """Keeps the reference on the device within the block, if it waits in the host's memory."""
+        """Keeps the reference on the device within the block if it is otherwise offloaded."""
         if not self.config.memory.offload_reference:
             return nullcontext()
         return self._host.at_hand(self.idle_reference, self.policy.device)
 
     def idle_reference(self) -> list[Tensor]:
-        """Returns the reference's own weights if they are to wait in the host's memory."""
+        """Returns the reference's own weights if they are offloaded."""
         if self.reference is None or not self.config.memory.offload_reference:
             return []
         return own_weights(self.reference, [self.policy])
 
     def _put_away(self) -> None:
-        """Moves to the host's memory what is to wait there."""
+        """Moves offloaded state to the host's memory."""
         self._host.put_away(self.idle_reference())
         if self.config.memory.offload_optimizer:
             for optimizer in (self.policy_optimizer, self.critic_optimizer):
                 self._host.put_away(optimizer.idle_tensors() if optimizer is not None else [])
 
     def _passes_side_by_side(self) -> SideBySide:
-        """Returns how many passes may be under way: none may change a module that another goes through."""
+        """Returns the number of concurrent passes: 1 if a pass changes a module that others use."""
         changes = self._row_pass.recomputes_layers or self.config.lora.rank is not None
         may_be = self.engine.takes_passes_side_by_side and self.policy.device.type == "cpu" and not changes
         return SideBySide(self.config.ppo.num_micro_batches_at_once if may_be else 1)
@@ -180,16 +180,16 @@ class Learner:
         )
 
     def acting_policy(self) -> Any:
-        """Returns a whole model with the policy's weights as they are now; all processes ask at the same time."""
+        """Returns a whole model with the policy's current weights; all processes must call this together."""
         self.engine.refresh(self._acting, self.policy)
         return self._acting
 
     @torch.no_grad()
     def model_outputs(self, batch: Batch) -> ModelOutputs:
-        """Returns what the models say of a batch as it was collected.
+        """Evaluates the models on a batch before the update.
 
         Raises:
-            MemoryExhaustedError: If memory runs out, and does so again in smaller micro-batches.
+            MemoryExhaustedError: If memory runs out, even with smaller micro-batches.
         """
         if self.critic is not None:
             self.critic.calibrate(turn_returns(batch))
@@ -212,7 +212,7 @@ class Learner:
         )
 
     def _passed(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Returns log-probabilities of policy and reference, and the critic's values; 0 of models that are not."""
+        """Returns log-probabilities of policy and reference, and the critic's values; 0 for missing models."""
         recompute = self.config.ppo.old_logprobs == "trainer"
         sampler_BT = batch.sampler_logprobs_BT
         old_BT, ref_BT = torch.zeros_like(sampler_BT) if recompute else sampler_BT.clone(), torch.zeros_like(sampler_BT)
@@ -239,13 +239,13 @@ class Learner:
         parts = ((rows, self._shown(batch.select(rows)), is_filler) for rows, is_filler in groups)
         for _ in self._side_by_side.map(lambda part: fill_in(*part), parts):
             pass
-        # Each process has filled in its own rows; the others' are 0
+        # Each process has filled in its own rows; elsewhere its tensors are 0
         old_BT = self.engine.sum(old_BT) if recompute else old_BT
         ref_BT, values_BT, ends_BK, final_B = map(self.engine.sum, (ref_BT, values_BT, ends_BK, final_B))
         return old_BT, ref_BT, values_BT, ends_BK, final_B
 
     def _reference_logprobs(self, part: Batch) -> Tensor:
-        """Returns what the start policy says of rows: a frozen copy, or the policy with its adapters off."""
+        """Returns the reference's log-probabilities, from a frozen copy or from the policy without its adapters."""
         if self._reference is not None:
             logprobs_BT: Tensor = self._reference(part, "none")[0]
             return logprobs_BT
@@ -254,15 +254,15 @@ class Learner:
         return logprobs_BT
 
     def update(self, batch: Batch, outputs: ModelOutputs, credit: Credit, *, iteration: int) -> dict[str, float]:
-        """Takes the iteration's optimiser steps. Its number sets warm-up and the order of rows.
+        """Takes the iteration's optimizer steps. `iteration` determines the warm-up and the order of rows.
 
         Returns:
-            Means of the update's metrics; `skipped_steps` counts.
+            Means of the update's metrics; `skipped_steps` is a count.
 
         Raises:
             NonFiniteGradientError: If gradients of the policy or the critic were not finite too many times in a row.
             ExplodingGradientError: If they were far larger than before too many times in a row.
-            MemoryExhaustedError: If memory runs out, and does so again in smaller micro-batches.
+            MemoryExhaustedError: If memory runs out, even with smaller micro-batches.
         """
         ppo = self.config.ppo
         self._set_learning_rates(iteration)
@@ -272,7 +272,7 @@ class Learner:
             with self._at_hand(self.policy_optimizer):
                 for rows in minibatches(batch, ppo.num_epochs, ppo.num_minibatches, key):
                     steps.append(self._policy_step(batch, outputs, credit.advantages_BT, rows))
-            self.policy_optimizer.zero_grad()  # they would lie beside all that comes before the next step
+            self.policy_optimizer.zero_grad()  # free gradients, which are not needed until the next step
         if credit.returns_BT is not None and self.critic_config is not None:
             assert self.critic_optimizer is not None
             critic = self.critic_config
@@ -289,7 +289,7 @@ class Learner:
     def _policy_step(
         self, batch: Batch, outputs: ModelOutputs, advantages_BT: Tensor, rows: list[int]
     ) -> dict[str, float]:
-        """Takes one optimiser step of the policy over some rows."""
+        """Takes one optimizer step of the policy on some rows."""
 
         def loss(micro: MicroBatch, metrics: Metrics) -> Tensor:
             entropy_mode = "graph" if self.config.ppo.entropy_coef > 0 else "value"
@@ -304,9 +304,9 @@ class Learner:
         return dict(metrics)
 
     def _critic_step(self, batch: Batch, outputs: ModelOutputs, credit: Credit, rows: list[int]) -> dict[str, float]:
-        """Takes one optimiser step of the critic over some rows.
+        """Takes one optimizer step of the critic on some rows.
 
-        Where V is learnt at the ends of turns too, each weighs as much as the prefix before one token.
+        If V is also trained at turn ends, each turn end has the weight of one token.
         """
         critic, optimizer, std = self._critic, self.critic_optimizer, self.critic.std if self.critic else None
         assert critic is not None and optimizer is not None and std is not None
@@ -331,7 +331,7 @@ class Learner:
         *,
         with_turn_ends: bool = False,
     ) -> Metrics:
-        """Makes the gradient of an optimiser step over some rows; returns metrics, none where nothing is learnt."""
+        """Computes the gradient of an optimizer step; returns its metrics, which are empty if nothing is trained."""
 
         def accumulated() -> Metrics:
             micros = self._micro_batches(batch, rows, with_turn_ends=with_turn_ends)
@@ -348,7 +348,7 @@ class Learner:
         return self._summed(metrics) if metrics else metrics
 
     def _micro_batches(self, batch: Batch, rows: list[int], *, with_turn_ends: bool = False) -> Iterator[MicroBatch]:
-        """Yields this process's micro-batches of an optimiser step over some rows."""
+        """Yields this process's micro-batches of an optimizer step."""
         ppo = self.config.ppo
         constant = float(len(rows) * self.config.sampling.max_new_tokens) if ppo.aggregation == "constant" else None
         for micro in micro_batches(
@@ -363,11 +363,11 @@ class Learner:
             yield replace(micro, part=self._shown(micro.part))
 
     def _shown(self, part: Batch) -> Batch:
-        """Returns rows with what a frozen tower makes of their pictures, which it is shown once per batch."""
+        """Returns rows with the frozen vision tower's image features, which are computed once per batch."""
         return part if self._pictures is None else replace(part, features=self._pictures.features(part.images))
 
     def _summed(self, metrics: Metrics) -> Metrics:
-        """Returns metrics of an optimiser step added up over processes."""
+        """Returns the metrics of an optimizer step summed over processes."""
         total = self.engine.sum(torch.tensor(list(metrics.values()), dtype=torch.float64))
         return defaultdict(float, zip(metrics, total.tolist(), strict=True))
 
@@ -377,7 +377,7 @@ class Learner:
             self.critic_optimizer.set_learning_rate(self.rates.critic(iteration, self.critic_config.learning_rate))
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns everything that training changed; what it started from, the reference, is none of it."""
+        """Returns all trained state, but not the reference or the base of adapters."""
         return {
             "policy": self._state_of(self.policy),
             "policy_optimizer": self.policy_optimizer.state_dict(),
@@ -388,8 +388,8 @@ class Learner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from what `state_dict` returned, shared out over processes (`training.update.learner`)."""
-        self._put_away()  # what an update that failed has left on the device
+        """Restores the state returned by `state_dict`, sharded over processes as in `weights_like`."""
+        self._put_away()  # a failed update may have left state on the device
         self._load(self.policy, state, "policy")
         self.policy_optimizer.load_state_dict(state["policy_optimizer"], state["policy"])
         if self.critic is not None and self.critic_optimizer is not None:
@@ -403,21 +403,21 @@ class Learner:
         return adapter_state(module) if self.has_adapters else module.state_dict()
 
     def _load(self, module: nn.Module, state: dict[str, Any], name: str) -> None:
-        """Loads a module's own state; what is frozen beside adapters is what the run started from."""
+        """Loads a module's state; with adapters, the frozen weights are those of the start."""
         module.load_state_dict({**module.state_dict(), **state[name]} if self.has_adapters else state[name])
 
 
 class LearningRates:
-    """The rates of policy and critic, by iteration.
+    """The learning rates of policy and critic by iteration.
 
-    With `ppo.target_kl` the policy's rate is multiplied by 1.5 after an iteration that moved the policy by less than
-    half of that, and divided by 1.5 after one that moved it by more than twice; up to ten times its schedule, down to a
-    tenth. Warm-up is not interfered with; against a rate that falls over the run the target wins, within these bounds.
-    What counts is `approx_kl`, the mean over the iteration's optimiser steps, each as it began: the first adds what
-    sampler and trainer differ by, and the last is not in it.
+    With `ppo.target_kl`, the policy's rate is multiplied by 1.5 after an iteration that moved the policy by less than
+    half of it, and divided by 1.5 after one that moved it by more than twice of it, within a factor of ten of its
+    schedule. Warm-up is unaffected; the target overrides a decaying rate within these bounds. The movement is
+    measured by `approx_kl`, the mean over the iteration's optimizer steps of the divergence at the start of each: the
+    first includes the gap between sampler and trainer, and the effect of the last is missing.
 
-    Source: Schulman et al. 2017, "Proximal Policy Optimization Algorithms", section 4, adapts a penalty likewise, by
-    other constants; rsl_rl the step size, with `schedule="adaptive"`.
+    Source: Schulman et al. 2017, "Proximal Policy Optimization Algorithms", section 4, adapts a penalty in this way,
+    with other constants; rsl_rl adapts the step size, with `schedule="adaptive"`.
 
     Args:
         config: The run.
@@ -428,16 +428,16 @@ class LearningRates:
         self._factor = 1.0
 
     def policy(self, iteration: int) -> float:
-        """Returns the policy's rate in an iteration, counted from 0."""
+        """Returns the policy's rate in an iteration, from 0."""
         ppo = self._config.ppo
         return ppo.learning_rate * self._warmup(iteration) * self._decay(iteration) * self._factor
 
     def critic(self, iteration: int, peak: float) -> float:
-        """Returns a critic's rate in an iteration, counted from 0."""
+        """Returns a critic's rate in an iteration, from 0."""
         return peak * self._decay(iteration)
 
     def moved(self, approx_kl: float | None, *, iteration: int) -> None:
-        """Takes note of how far an iteration moved the policy; None, 0 or NaN says that it did not."""
+        """Adapts the rate to how far an iteration moved the policy; None, 0, and NaN are ignored."""
         target = self._config.ppo.target_kl
         if target is None or self._warmup(iteration) < 1 or not approx_kl or not approx_kl > 0:
             return
@@ -447,11 +447,11 @@ class LearningRates:
             self._factor = max(self._factor / _STEP, 1 / _MAX_FACTOR)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what a resumed run goes on with; the schedule is the iteration's alone."""
+        """Returns the state to resume from; the schedule depends only on the iteration."""
         return {"factor": self._factor}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from what `state_dict` returned."""
+        """Restores the state returned by `state_dict`."""
         self._factor = state["factor"] if self._config.ppo.target_kl is not None else 1.0
 
     def _warmup(self, iteration: int) -> float:
@@ -466,10 +466,10 @@ class LearningRates:
 
 
 def weights_like(learner: Learner) -> Callable[[str], Tensor | None]:
-    """Returns what gives, for a tensor of a learner's `state_dict` by its place there, a weight that is shared alike.
+    """Returns a function from the path of a tensor in a learner's `state_dict` to a weight with the same sharding.
 
-    The weight has the tensor's shape: `policy_optimizer/adamw/state/3/exp_avg` is shared as the fourth weight that is
-    trained. None for a tensor that every process has whole.
+    The weight has the tensor's shape: `policy_optimizer/adamw/state/3/exp_avg` is sharded like the fourth trained
+    weight. It returns None for a tensor that is whole in every process.
     """
     models = {"policy": learner.policy, "critic": learner.critic, "reference": learner.reference}
     states = {name: model.state_dict() for name, model in models.items() if model is not None}

@@ -1,4 +1,4 @@
-"""Micro-batches: which rows pass through a model together, the gradient they add up to, and memory that runs out."""
+"""Micro-batches: grouping rows for a forward pass, accumulating gradients, and handling out-of-memory errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from training.engines.optimizer import Optimizer
 from training.errors import MemoryExhaustedError
 
 MAX_PADDING = 0.1
-"""Most of a micro-batch that is padding, where it is cut by tokens and padding goes through all layers."""
+"""Maximum share of padding in a micro-batch that is limited by tokens, if padding passes through all layers."""
 Metrics = defaultdict[str, float]
 T = TypeVar("T")
 R = TypeVar("R")
@@ -35,31 +35,31 @@ OF_UPDATE = (
 OF_UPDATES_AT_ONCE = f"Use --ppo.num-micro-batches-at-once 1, as --resume allows. {OF_UPDATE}"
 OF_FINE_TUNING = (
     "Lower --micro-batch-tokens or add --memory.gradient-checkpointing, as --resume allows; a new run may add "
-    "--lora.rank 32 or --memory.freeze-vision-tower, leave long rows out (--max-context-tokens) or show smaller "
-    "pictures (--max-image-pixels)."
+    "--lora.rank 32 or --memory.freeze-vision-tower, leave long rows out (--max-context-tokens), or use smaller "
+    "images (--max-image-pixels)."
 )
 OF_SAMPLING = (
-    "All rows are played at a time: lower --num-groups or --group-size, or have shorter ones "
-    "(--sampling.max-new-tokens, fewer turns or smaller pictures of the worlds)."
+    "All rows are played at the same time: lower --num-groups or --group-size, or use shorter rows "
+    "(--sampling.max-new-tokens, or worlds with fewer turns or smaller images)."
 )
 
-OF_EVALUATION = "Have shorter episodes: --sampling.max-new-tokens, fewer turns or smaller pictures of the worlds."
-_SAID_BY = ("DefaultCPUAllocator: can't allocate memory", "CUDA error: out of memory", "CUDA out of memory")
-"""What torch says where its error is of no kind of its own."""
+OF_EVALUATION = "Use shorter episodes: --sampling.max-new-tokens, or worlds with fewer turns or smaller images."
+_OUT_OF_MEMORY_TEXTS = ("DefaultCPUAllocator: can't allocate memory", "CUDA error: out of memory", "CUDA out of memory")
+"""Texts of torch's out-of-memory errors that have no type of their own."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowLimits:
-    """How much goes through a model at a time.
+    """Limits of a micro-batch.
 
     Attributes:
-        max_rows: Most rows, where tokens do not count.
-        max_tokens: Most tokens, padding included, of which no more than `MAX_PADDING` is that; a longer row goes alone.
-            None counts rows.
-        has_padding: Whether rows are as wide as the longest of them.
-        keeps_siblings: Whether siblings go together, as far as there is room, for what they share goes through once.
-            Padding then stands in attention alone, and counts as tokens, but may be any share of them.
-        options: What the options begin with that set the limits, for messages.
+        max_rows: Maximum rows, if `max_tokens` is None.
+        max_tokens: Maximum tokens, including padding, of which at most `MAX_PADDING` is padding; a longer row goes
+            alone. None limits rows.
+        has_padding: Whether rows are padded to the longest of them.
+        keeps_siblings: Whether a group's rows stay together as far as possible, as their shared prefix is computed
+            once. Padding then exists only in attention; it counts as tokens, but may be any share of them.
+        options: Prefix of the options that set the limits, for messages.
     """
 
     max_rows: int
@@ -74,11 +74,11 @@ class RowLimits:
         return f"{self.options}-tokens {self.max_tokens}"
 
     def below(self, parts: Sequence[Sequence[int]], lengths: Sequence[int]) -> RowLimits | None:
-        """Returns limits of half of what the largest of several rows among these had; None if each was a single row.
+        """Returns limits at half the size of the largest of these micro-batches; None if all have a single row.
 
         Args:
-            parts: Rows of each.
-            lengths: Tokens of each row of the batch.
+            parts: Rows of each micro-batch.
+            lengths: Number of tokens of each row of the batch.
         """
         divisible = [part for part in parts if len(part) > 1]
         if not divisible:
@@ -88,22 +88,22 @@ class RowLimits:
         return replace(self, max_tokens=max(self.num_tokens([lengths[row] for row in part]) for part in divisible) // 2)
 
     def num_tokens(self, lengths: Sequence[int]) -> int:
-        """Returns the tokens that rows of these lengths have together, padding included."""
+        """Returns the total number of tokens of rows with these lengths, including padding."""
         return len(lengths) * max(lengths) if self.has_padding else sum(lengths)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MicroBatch:
-    """Rows that go through a model together.
+    """Rows that pass through a model together.
 
     Attributes:
-        rows: Their places in the whole batch.
+        rows: Their indices in the whole batch.
         part: The rows.
-        is_filler: Whether they only keep this process in step with others that have more to do: they are masked.
-        is_last: Whether it is the last one of the optimiser step in this process.
-        share: Their share of the optimiser step's generated tokens (and turn ends, where V is learnt there).
-        drawn_share: Their share of those tokens that the sampler drew: not of observations that count as generated.
-        normalizer: What the step's losses are divided by.
+        is_filler: Whether the masked rows only keep this process in step with others that have more micro-batches.
+        is_last: Whether it is the last one of the optimizer step in this process.
+        share: Share of the optimizer step's generated tokens (and turn ends, if V is trained there).
+        drawn_share: Share of those tokens that were sampled, without observations that count as generated.
+        normalizer: Divisor of the step's losses.
     """
 
     rows: list[int]
@@ -115,19 +115,19 @@ class MicroBatch:
     normalizer: float
 
     def of(self, grid_BT: Tensor) -> Tensor:
-        """Returns these rows of a grid of the whole batch, as wide as they are."""
+        """Returns these rows of a `(B, T)` tensor of the whole batch, cut to their width."""
         return grid_BT[self.rows][:, : self.part.input_ids_BT.shape[1]]
 
 
 def minibatches(batch: Batch, num_epochs: int, num_minibatches: int, key: Sequence[int]) -> Iterator[list[int]]:
-    """Yields the rows of each optimiser step, in an order that depends on key and epoch only.
+    """Yields the rows of each optimizer step, in an order that depends only on `key` and epoch.
 
-    Siblings stand together, as in verl: their advantages are even, and they share work.
+    Groups stay together, as in verl: their advantages balance, and they share prefixes.
 
     Args:
-        batch: What all epochs go through.
-        num_epochs: How often.
-        num_minibatches: Optimiser steps of each.
+        batch: The batch.
+        num_epochs: Number of passes over the batch.
+        num_minibatches: Optimizer steps per pass.
         key: Seed and iteration.
     """
     group_B = batch.group_index_B.numpy()
@@ -148,19 +148,19 @@ def micro_batches(
     with_turn_ends: bool = False,
     normalizer: float | None = None,
 ) -> Iterator[MicroBatch]:
-    """Yields this process's micro-batches of an optimiser step; all processes' gradients add up to that of all rows.
+    """Yields this process's micro-batches of an optimizer step; over all processes, gradients sum to that of all rows.
 
     Args:
         batch: The whole batch.
-        rows: The step's rows, of all processes.
-        limits: How much goes through a model at a time.
-        engine: Who shares the work.
+        rows: The step's rows in all processes.
+        limits: Limits of a micro-batch.
+        engine: Engine of the training processes.
         aggregation: How losses are averaged.
-        with_turn_ends: Whether V is learnt at the ends of turns, too.
-        normalizer: What losses are divided by; counted from the rows if it is None.
+        with_turn_ends: Whether V is also trained at turn ends.
+        normalizer: Divisor of the losses; None to count it from the rows.
 
     Yields:
-        As many in each process; nothing where nothing is learnt from these rows.
+        The same number in each process; nothing if these rows have no trainable tokens.
     """
     mask_BX = learnt_mask(batch, with_turn_ends=with_turn_ends)[list(rows)]
     if not mask_BX.any():
@@ -186,19 +186,19 @@ def micro_batches(
 def row_groups(batch: Batch, rows: Sequence[int], limits: RowLimits, engine: Engine) -> list[tuple[list[int], bool]]:
     """Returns the rows of each micro-batch of this process, and whether they are filler.
 
-    Every process has as many, for layers that are spread over processes are put together by all of them at a time.
+    Every process gets the same number, as sharded layers are gathered by all processes together.
     """
     lengths = batch.attention_mask_BT.sum(-1).tolist()
     together = _siblings(rows, batch.group_index_B.tolist()) if limits.keeps_siblings else [[row] for row in rows]
     shares = shared_rows(together, lengths, engine.num_processes)
-    parts = [split_rows(each, lengths, limits) for each in shares]
+    parts = [split_rows(share, lengths, limits) for share in shares]
     own, num_parts = parts[engine.rank], max(map(len, parts))
     shortest = min(rows, key=lambda row: (lengths[row], row))
-    return [(each, False) for each in own] + [([shortest], True)] * (num_parts - len(own))
+    return [(part, False) for part in own] + [([shortest], True)] * (num_parts - len(own))
 
 
 def _siblings(rows: Sequence[int], group_index: Sequence[int]) -> list[list[int]]:
-    """Returns rows by their groups."""
+    """Returns rows by group."""
     groups: dict[int, list[int]] = {}
     for row in rows:
         groups.setdefault(group_index[row], []).append(row)
@@ -206,12 +206,12 @@ def _siblings(rows: Sequence[int], group_index: Sequence[int]) -> list[list[int]
 
 
 def shared_rows(together: Sequence[Sequence[int]], lengths: Sequence[int], num_processes: int) -> list[list[list[int]]]:
-    """Returns the rows of each process, so that all have about as many tokens: the longest first, to who has least.
+    """Distributes rows over processes with about equal numbers of tokens: longest first, to the least loaded process.
 
     Args:
-        together: Rows that stay together.
-        lengths: Tokens of each row of the batch.
-        num_processes: How many share them.
+        together: Groups of rows that stay together.
+        lengths: Number of tokens of each row of the batch.
+        num_processes: Number of processes.
     """
     shares: list[list[list[int]]] = [[] for _ in range(num_processes)]
     loads = [0] * num_processes
@@ -223,12 +223,12 @@ def shared_rows(together: Sequence[Sequence[int]], lengths: Sequence[int], num_p
 
 
 def split_rows(together: Sequence[Sequence[int]], lengths: Sequence[int], limits: RowLimits) -> list[list[int]]:
-    """Returns rows by length, in parts that go through a model together.
+    """Splits rows, sorted by length, into micro-batches.
 
     Args:
-        together: Rows that stay together if a part has room for them all.
-        lengths: Tokens of each row of the batch.
-        limits: How large a part may be.
+        together: Groups of rows that stay together if they fit.
+        lengths: Number of tokens of each row of the batch.
+        limits: Limits of a micro-batch.
     """
 
     def fits(rows: Sequence[int]) -> bool:
@@ -253,14 +253,14 @@ def split_rows(together: Sequence[Sequence[int]], lengths: Sequence[int], limits
 
 
 def learnt_mask(batch: Batch, *, with_turn_ends: bool) -> Tensor:
-    """Returns where a loss runs: generated tokens, `(B, T)`, and with turn ends those behind them, `(B, T + K)`."""
+    """Returns where losses apply: at generated tokens, `(B, T)`, and with turn ends also at these, `(B, T + K)`."""
     if not with_turn_ends:
         return batch.response_mask_BT
     return torch.cat([batch.response_mask_BT, batch.turn_mask_BK], dim=1)
 
 
 def drawn_mask(batch: Batch) -> Tensor:
-    """Returns which tokens that are learnt from the sampler drew, and so has a log-probability of."""
+    """Returns the trained tokens that were sampled and therefore have a sampler log-probability."""
     return batch.response_mask_BT & ~batch.sampler_logprobs_BT.isnan()
 
 
@@ -273,15 +273,15 @@ def accumulate_gradient(
     engine: Engine,
     side_by_side: SideBySide,
 ) -> Metrics:
-    """Has an optimiser hold the gradient of a step's loss, and returns the step's metrics.
+    """Accumulates the gradient of a step's loss in an optimizer and returns the step's metrics.
 
     Args:
         loss_of: Returns a micro-batch's share of the loss, and adds its metrics.
         micros: This process's micro-batches.
-        module: What computes the loss, as the engine prepared it.
-        optimizer: Of its weights.
-        engine: Which processes train it.
-        side_by_side: How many go through at a time; gradients are added up in their order, whichever is done first.
+        module: The module that computes the loss, as prepared by the engine.
+        optimizer: Optimizer of its weights.
+        engine: Engine of the training processes.
+        side_by_side: Runs passes concurrently; gradients are added in order, whichever is computed first.
     """
     metrics: Metrics = defaultdict(float)
     optimizer.zero_grad()
@@ -303,15 +303,15 @@ def accumulate_gradient(
 
 
 class SideBySide:
-    """Threads that passes run in, each with its share of torch's own threads. They end when nobody holds this any more.
+    """Runs passes in threads, each with its share of torch's threads. The threads end with this object.
 
     Threads that share one operation wait for each other at its end, and a small model's operations take microseconds:
-    two cores do more with a micro-batch each than with half of every operation.
+    two cores are faster with one micro-batch each than with half of every operation.
 
-    What runs in them is to leave modules as they are, and has gradients enabled at first, as in any new thread.
+    Passes must not change modules; they start with gradients enabled, as in any new thread.
 
     Args:
-        num_at_once: How many at most: no more than torch has threads, and with 1 passes run where they are asked for.
+        num_at_once: Maximum number of concurrent passes, at most torch's threads; with 1, passes run in the caller.
     """
 
     def __init__(self, num_at_once: int = 1) -> None:
@@ -320,61 +320,61 @@ class SideBySide:
         self._pool = _pool(self.num_at_once, num_threads) if self.num_at_once > 1 else None
 
     def map(self, compute: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """Yields what is computed of each item, in their order; no more are begun than are computed at a time.
+        """Yields the results for each item in order; at most `num_at_once` are started and not yet yielded.
 
         Raises:
-            Exception: What a computation raises, once the others that were begun are over.
+            Exception: Raised by a computation, after the others that were started have ended.
         """
         if self._pool is None:
             yield from map(compute, items)
             return
-        under_way: deque[Future[R]] = deque()
+        running: deque[Future[R]] = deque()
         try:
             for item in items:
-                if len(under_way) == self.num_at_once:
-                    yield under_way.popleft().result()
-                under_way.append(self._pool.submit(compute, item))
-            while under_way:
-                yield under_way.popleft().result()
+                if len(running) == self.num_at_once:
+                    yield running.popleft().result()
+                running.append(self._pool.submit(compute, item))
+            while running:
+                yield running.popleft().result()
         finally:
-            wait(under_way)
+            wait(running)
 
 
 def _pool(num_at_once: int, num_threads: int) -> ThreadPoolExecutor:
-    """Returns threads that have shared out torch's threads."""
+    """Returns a pool whose threads each have an equal share of torch's threads."""
     pool, all_there = ThreadPoolExecutor(num_at_once, thread_name_prefix="pass"), Barrier(num_at_once + 1)
 
     def take_share() -> None:
-        torch.get_num_threads()  # Takes over torch's number, as a thread does when it first asks; and not again later
+        torch.get_num_threads()  # a thread copies the global number on its first call, so call before setting
         torch.set_num_threads(num_threads // num_at_once)
         all_there.wait()
 
     for _ in range(num_at_once):
         pool.submit(take_share)
     all_there.wait()
-    torch.set_num_threads(num_threads)  # A thread to come takes over what was set last, by whatever thread
+    torch.set_num_threads(num_threads)  # new threads copy the number that was set last, by any thread
     return pool
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Returns whether memory ran out, of a device or of the host."""
+    """Returns whether an error means that a device or the host ran out of memory."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(each in str(error) for each in _SAID_BY)
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in _OUT_OF_MEMORY_TEXTS)
 
 
 @contextmanager
 def memory_told(doing: str, remedy: str) -> Iterator[None]:
-    """Raises what says in one line where memory ran out, if it does within the block, and what to do.
+    """Converts out-of-memory errors in the block to a one-line message with a suggestion.
 
     Args:
-        doing: What was being done, as in "in the update".
-        remedy: What to do, in sentences.
+        doing: The activity, as in "in the update".
+        remedy: Suggestion, in sentences.
 
     Raises:
-        MemoryExhaustedError: In place of torch's own error, which holds on to what the failed pass had made.
+        MemoryExhaustedError: In place of torch's own error, which would keep the failed pass's tensors alive.
     """
-    told = ""
+    reason = ""
     try:
         yield
     except MemoryExhaustedError:
@@ -382,58 +382,58 @@ def memory_told(doing: str, remedy: str) -> Iterator[None]:
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        told = first_line(error)
-    if told:
+        reason = first_line(error)
+    if reason:
         let_go()
-        raise MemoryExhaustedError(f"Memory ran out {doing}: {told}. {remedy}")
+        raise MemoryExhaustedError(f"Memory ran out {doing}: {reason}. {remedy}")
 
 
 def first_line(error: BaseException) -> str:
-    """Returns the first sentence of torch's message, which goes on for a paragraph."""
+    """Returns the first sentence of torch's message, which may be a whole paragraph."""
     lines = str(error).strip().splitlines()
     return (lines[0].partition(". ")[0] if lines else type(error).__name__).rstrip(".")
 
 
 def let_go() -> None:
-    """Give back the memory that nothing holds anymore: of a failed pass, or of a finished stage's models."""
+    """Frees unreferenced memory, such as that of a failed pass or of a finished stage's models."""
     gc.collect()
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()
 
 
 class FittedPasses:
-    """Runs passes in micro-batches that fit: where memory runs out, once more in micro-batches of half the size.
+    """Runs passes in micro-batches, and retries once with half the size if memory runs out.
 
-    These are kept for the rest of the run. Several processes stop instead: the others may be waiting for this one in
-    the midst of a pass.
+    The smaller size is kept for the rest of the run. With several processes, the error is raised instead, as the
+    others may be waiting for this one in the middle of a pass.
 
     Args:
-        limits: How much goes through a model at a time, to begin with.
-        engine: Who shares the work.
-        remedy: What to do where smaller ones do not help, in sentences.
+        limits: Initial limits of a micro-batch.
+        engine: Engine of the training processes.
+        remedy: Suggestion if smaller micro-batches do not help, in sentences.
     """
 
     def __init__(self, limits: RowLimits, engine: Engine, *, remedy: str) -> None:
         self.limits, self._engine, self._remedy = limits, engine, remedy
 
     def __call__(self, run: Callable[[], T], batch: Batch, rows: Sequence[int]) -> T:
-        """Returns what passes over some rows give, which must start anew when they are run again.
+        """Returns the result of `run` on some rows; `run` must start over when it is called again.
 
         Raises:
-            MemoryExhaustedError: If memory runs out in the second attempt, too, or there is no smaller micro-batch.
+            MemoryExhaustedError: If memory runs out again, or micro-batches cannot be smaller.
         """
-        told, smaller = "", None
+        reason, smaller = "", None
         try:
             return run()
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
-            told, smaller = first_line(error), self._smaller(batch, rows)
-        let_go()  # Behind the block, where nothing holds on to what the failed pass had made
+            reason, smaller = first_line(error), self._smaller(batch, rows)
+        let_go()  # outside the except block, where nothing keeps the failed pass's tensors alive
         if smaller is None:
-            raise MemoryExhaustedError(f"Memory ran out in the update: {told}. {self._remedy}")
+            raise MemoryExhaustedError(f"Memory ran out in the update: {reason}. {self._remedy}")
         self.limits = smaller
-        print(f"Memory ran out in the update: {told}. It goes on with {smaller}.", file=sys.stderr)
+        print(f"Memory ran out in the update: {reason}. Continuing with {smaller}.", file=sys.stderr)
         with memory_told(f"in the update again, with {smaller}", self._remedy):
             return run()
         raise AssertionError("the block returns or raises")

@@ -1,4 +1,4 @@
-"""Steps of supervised learning: one loop for the cold start, which imitates an expert, and for fine-tuning."""
+"""Optimizer steps of supervised learning, shared by the cold start and fine-tuning."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from training.update.micro_batches import OF_FINE_TUNING, FittedPasses, RowLimit
 
 OnStep = Callable[[int, dict[str, float]], None]
 OnCheckpoint = Callable[[int, dict[str, Any]], None]
-"""Gets the steps done and the optimiser's state, with which the model as it is goes on."""
+"""Called with the number of steps done and the optimizer's state."""
 
 
 class SupervisedLearner:
-    """Maximum likelihood of what rows have generated, one optimiser step after another.
+    """Maximum-likelihood training on the generated tokens of rows.
 
     Args:
         model: A checkpoint's model with its head, trained in place.
-        steps: How the steps are taken.
-        what: What is trained, for messages: `"cold start"`.
-        memory: How rows go through the model, and whether its tower is frozen.
+        steps: Settings of the steps.
+        what: Name of the training for messages, such as `"cold start"`.
+        memory: How rows pass through the model, and whether its vision tower is frozen.
         lora: Adapters that are trained in place of the weights.
-        micro_batch_tokens: Most tokens that go through the model at a time; None for a whole batch. Gradients are the
-            same but for rounding. Where memory runs out, it goes on with half as many.
+        micro_batch_tokens: Maximum tokens per forward pass; None for a whole batch. Gradients are equal up to
+            rounding. Halved if memory runs out.
     """
 
     def __init__(
@@ -76,15 +76,15 @@ class SupervisedLearner:
             self._fitted = FittedPasses(limits, LocalEngine(), remedy=OF_FINE_TUNING)
 
     def step(self, number: int, batch: Batch) -> dict[str, float]:
-        """Takes a step; its number, from 0, decides its learning rate.
+        """Takes a step; its number, from 0, determines the learning rate.
 
         Returns:
-            The mean loss of a generated token in nats, the gradient's norm before clipping, and whether the step was
-            left out for a gradient that is not finite.
+            The mean loss per generated token in nats, the gradient norm before clipping, and whether the step was
+            skipped because of a gradient that is not finite.
 
         Raises:
             NonFiniteGradientError: If that happened too many times in a row.
-            MemoryExhaustedError: If memory runs out, and does so again in smaller micro-batches.
+            MemoryExhaustedError: If memory runs out, even with smaller micro-batches.
         """
         self._optimizer.set_learning_rate(self.steps.learning_rate_at(number))
         if self._fitted is None:
@@ -95,12 +95,12 @@ class SupervisedLearner:
         return {"loss": loss, "grad_norm": grad_norm, "skipped_steps": float(not is_taken)}
 
     def suppress(self, token_ids: list[int]) -> None:
-        """Makes tokens impossible from now on, so that nobody learns that they are rare, and all others possible."""
+        """Sets the tokens to mask from now on, so that the loss does not train the model to avoid them."""
         self._policy.suppressed_ids = token_ids
 
     @torch.no_grad()
     def mean_loss(self, batches: Iterable[Batch]) -> float:
-        """Returns the mean loss of a generated token of all batches, in nats; the model is as it was before."""
+        """Returns the mean loss per generated token over all batches, in nats; does not change the model."""
         total, count, is_training = 0.0, 0.0, self.model.training
         self.model.eval()
         for batch in batches:
@@ -111,15 +111,15 @@ class SupervisedLearner:
         return total / count
 
     def optimizer_state(self) -> dict[str, Any]:
-        """Returns the optimiser's state, with which the model as it is goes on."""
+        """Returns the optimizer's state for resuming."""
         return self._optimizer.state_dict()
 
     def load_optimizer_state(self, state: dict[str, Any]) -> None:
-        """Continues from what `optimizer_state` returned; the model is to have the weights of then already."""
+        """Restores the state returned by `optimizer_state`; the model must already have the matching weights."""
         self._optimizer.load_state_dict(state, self.model.state_dict())
 
     def _gradient(self, batch: Batch) -> float:
-        """Makes the gradient of a batch's mean loss, and returns that."""
+        """Computes the gradient of a batch's mean loss and returns the loss."""
         self._optimizer.zero_grad()
         total = 0.0
         for part in self._parts(batch):
@@ -129,7 +129,7 @@ class SupervisedLearner:
         return total
 
     def _parts(self, batch: Batch) -> Iterator[tuple[Batch, float]]:
-        """Yields the rows that go through the model together, and what their sums are divided by."""
+        """Yields rows that pass through the model together, with the normalizer of their losses."""
         if self._fitted is None:
             yield batch, loss_normalizer(batch.response_mask_BT, aggregation="token_mean")
             return
@@ -152,18 +152,18 @@ def take_steps(
     on_checkpoint: OnCheckpoint | None,
     first: int,
 ) -> int:
-    """Takes steps from `first` on until all are done or `should_stop` says so after one.
+    """Takes steps from `first` until all are done or `should_stop` returns True after one.
 
     Args:
-        learner: Who learns, and how many steps there are.
-        batches: What it learns from, that of step `first` next.
-        on_step: Gets each step's number and metrics.
-        should_stop: Says whether to end here.
-        on_checkpoint: Gets the steps done and the optimiser's state where a checkpoint is due.
-        first: Steps that were done before.
+        learner: The learner, with the total number of steps.
+        batches: Batches, starting with that of step `first`.
+        on_step: Called with each step's number and metrics.
+        should_stop: Returns whether to stop.
+        on_checkpoint: Called with the number of steps done and the optimizer's state when a checkpoint is due.
+        first: Number of steps done before.
 
     Returns:
-        How many are done, those before `first` included.
+        The number of steps done, including those before `first`.
     """
     learner.model.train()
     step = first - 1

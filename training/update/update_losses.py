@@ -1,4 +1,4 @@
-"""The losses and metrics of a micro-batch, and the check of an algorithm's credit."""
+"""The losses and metrics of a micro-batch, and validation of an algorithm's credit."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def policy_loss(
     entropy_BT: Tensor,
     sums: defaultdict[str, float],
 ) -> Tensor:
-    """Returns one micro-batch's share of the policy's loss, and adds its metrics.
+    """Returns one micro-batch's share of the policy loss, and adds its metrics to `sums`.
 
     Args:
-        config: The run, as its algorithm decides it.
+        config: The run, with the settings that its algorithm overrides applied.
         micro: The rows.
-        outputs: What the models said of the whole batch before the update.
-        advantages_BT: Of the whole batch.
-        logprobs_BT: Of the rows' tokens, with gradients.
-        entropy_BT: Of what they were drawn from; with gradients where there is a bonus.
-        sums: Metrics of the optimiser step.
+        outputs: The models' outputs for the whole batch before the update.
+        advantages_BT: Advantages of the whole batch.
+        logprobs_BT: Log-probabilities of the rows' tokens, with gradients.
+        entropy_BT: Entropies of the token distributions; with gradients if there is a bonus.
+        sums: Metrics of the optimizer step.
     """
     ppo, part, normalizer, share = config.ppo, micro.part, micro.normalizer, micro.share
     device = logprobs_BT.device
@@ -95,16 +95,16 @@ def critic_loss(
     std: Tensor,
     sums: defaultdict[str, float],
 ) -> Tensor:
-    """Returns one micro-batch's share of the critic's loss, in standard deviations of the first returns.
+    """Returns one micro-batch's share of the critic loss, in units of the first returns' standard deviation.
 
     Args:
         config: The run, whose algorithm has a critic.
         micro: The rows.
-        outputs: What the models said of the whole batch before the update.
-        credit: Whose returns V is to learn.
-        values: Of the rows, with gradients.
-        std: That of the first returns.
-        sums: Metrics of the optimiser step, added to.
+        outputs: The models' outputs for the whole batch before the update.
+        credit: The value targets.
+        values: Values of the rows, with gradients.
+        std: Standard deviation of the first returns.
+        sums: Metrics of the optimizer step, to which the micro-batch's are added.
     """
     critic, device = config.algorithm.critic_config, values.before_BT.device
     assert critic is not None and outputs.values_BT is not None and outputs.turn_end_values_BK is not None
@@ -132,7 +132,7 @@ def critic_loss(
 def kl_rewards(ppo: PPOConfig, batch: Batch, old_logprobs_BT: Tensor, ref_logprobs_BT: Tensor | None) -> Tensor:
     """Returns the KL penalty in the reward of each generated token, float32 `(B, T)`.
 
-    0 without a reference, or where the penalty is a term of the loss (`ppo.kl_placement`).
+    0 without a reference or if the penalty is part of the loss (`ppo.kl_placement`).
     """
     if ref_logprobs_BT is None or ppo.kl_placement != "reward":
         return torch.zeros_like(old_logprobs_BT)
@@ -141,14 +141,14 @@ def kl_rewards(ppo: PPOConfig, batch: Batch, old_logprobs_BT: Tensor, ref_logpro
 
 
 def masked_mean(x_BT: Tensor, mask_BT: Tensor) -> float:
-    """Returns the mean over a mask; 0 for an empty one."""
+    """Returns the mean over a mask; 0 for an empty mask."""
     return float((x_BT * mask_BT).sum() / mask_BT.sum().clamp(min=1))
 
 
 def update_metrics(
     steps: Sequence[dict[str, float]], batch: Batch, outputs: ModelOutputs, credit: Credit
 ) -> dict[str, float]:
-    """Returns what is logged of an iteration's update: means over its optimiser steps; `skipped_steps` counts."""
+    """Returns an iteration's update metrics: means over its optimizer steps, except `skipped_steps`, a count."""
     totals: defaultdict[str, list[float]] = defaultdict(list)
     for name, value in (item for step in steps for item in step.items()):
         totals[name].append(value)
@@ -164,12 +164,12 @@ def update_metrics(
             explained_variance(outputs.turn_end_values_BK, credit.turn_end_returns_BK, batch.turn_mask_BK)
         )
     if "sampler_gap" in totals:
-        metrics["sampler_gap"] = totals["sampler_gap"][0]  # before the first step: later ones are policy change
+        metrics["sampler_gap"] = totals["sampler_gap"][0]  # first step only: later gaps include policy changes
     return metrics
 
 
 def assigned_credit(algorithm: Algorithm, batch: Batch, outputs: ModelOutputs) -> Credit:
-    """Returns the credit of a batch.
+    """Returns the algorithm's credit for a batch.
 
     Raises:
         ConfigError: If the algorithm does not return a `Credit`, its tensors do not have the batch's shapes, or critic

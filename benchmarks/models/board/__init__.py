@@ -1,1 +1,1 @@
-"""A board on disk: what is measured on what, its lines with their seals, and its verification."""
+"""Boards on disk: their specification, sealed lines, merging, and verification."""

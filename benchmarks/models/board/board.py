@@ -1,4 +1,4 @@
-"""A board: a folder with the episodes of agents on the same levels, its lines, and what they must hold."""
+"""A board on disk: a folder with episodes of agents on the same levels, its sealed lines, and their schema."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ from vlm_envs.trajectory import Trajectory
 from vlm_envs.validation import require
 
 FORMAT = 1
-"""Goes up when a board of before cannot be read any more."""
+"""Format version, incremented when older boards can no longer be read."""
 
 STRICT = "strict"
-"""Reading of boards and episodes that record none; they were made before worlds had a `reading`."""
+"""The reading of boards and episodes that record none, from before worlds had a `reading`."""
 
 _BOARD, _EPISODES = "board.json", "episodes.jsonl"
 _HOW = "python -m benchmarks run --agent AGENT --world WORLD --out DIR"
 
 
 class UnwritableBoardError(RunDataError, OSError):
-    """A board cannot be added to: its disk is full, or may not be written to."""
+    """A board cannot be written, because the disk is full or permissions are missing."""
 
 
 class Board:
-    """A board on disk. Safe for threads of one process.
+    """A board on disk. Safe for the threads of one process.
 
     Args:
-        directory: Where it is.
+        directory: The board's folder.
 
     Raises:
-        MissingRunDataError: If there is none.
-        BrokenRunDataError: If it cannot be read.
-        ConfigError: If it is of another format.
+        MissingRunDataError: If there is no board.
+        BrokenRunDataError: If the board cannot be read.
+        ConfigError: If the board has another format.
     """
 
     def __init__(self, directory: str | Path) -> None:
@@ -68,8 +68,8 @@ class Board:
         self.record = parse_object(path.read_bytes(), str(path))
         if self.record.get("format") != FORMAT:
             raise ConfigError(
-                f"{path} is of format {self.record.get('format')!r}, this version reads {FORMAT}. "
-                f"Create it again: {_HOW}"
+                f"{path} has format {self.record.get('format')!r}, but this version reads format {FORMAT}. "
+                f"Create the board again: {_HOW}"
             )
         if wrong := misfit(self.record, _BoardFile):
             raise BrokenRunDataError(f"{path} cannot be read: {wrong}. Repair it, or create the board again.")
@@ -85,19 +85,20 @@ class Board:
 
     @classmethod
     def open(cls, directory: Path, definition: Mapping[str, Any]) -> Board:
-        """Returns a board to add to, locked against other writers until it is closed.
+        """Opens a board for writing, locked against other writers until it is closed.
 
-        It is a new one, or one that is there and is defined alike.
+        Creates the board if there is none; an existing one must have compatible settings.
 
         Args:
-            directory: Where it is or will be.
-            definition: `suite`, `split`, `reading`, `worlds` and `agents` as `WorldSpec.record` and agents' identities
-                give them, and `versions`. Worlds and agents that a board has not are added to it.
+            directory: The board's folder.
+            definition: `suite`, `split`, `reading`, `worlds` (from `WorldSpec.record`), `agents` (from
+                `Contestant.record`), and `versions`. Worlds and agents that the board lacks are added.
 
         Raises:
-            ConfigError: If the board measures something else under one of these names, or the folder holds other files.
-            BusyFolderError: If somebody else is writing to it.
-            UnwritableBoardError: If nothing can be written to it.
+            ConfigError: If the board has other settings, another world or agent under one of these labels, or the
+                folder holds other files.
+            BusyFolderError: If another process is writing to the board.
+            UnwritableBoardError: If the board cannot be written.
         """
         path = directory / _BOARD
         with telling_of(directory):
@@ -118,17 +119,17 @@ class Board:
         return board
 
     def agent_entry(self, agent: Record) -> Record:
-        """Returns the entry of an agent that the board was opened with; earlier boards may have it by another hash.
+        """Returns the board's entry for an agent of its definition; older boards may list it under another hash.
 
         Args:
-            agent: As in the definition.
+            agent: The agent's entry in the definition.
         """
         entry = entry_for(agent, self.record["agents"], self.directory / _BOARD)
         assert entry is not None
         return entry
 
     def close(self) -> None:
-        """Lets others write to it; harmless to call twice."""
+        """Releases the lock; safe to call twice."""
         if self._folder_lock is not None:
             self._folder_lock.release()
             self._folder_lock = None
@@ -141,10 +142,10 @@ class Board:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Keeps everybody else from writing to it within the block.
+        """Locks the board against other writers within the block.
 
         Raises:
-            BusyFolderError: If somebody else is.
+            BusyFolderError: If another process is writing to it.
         """
         with telling_of(self.directory):
             self._folder_lock = FolderLock(self.directory)
@@ -154,7 +155,7 @@ class Board:
                 self.close()
 
     def _repair(self) -> None:
-        """Takes away what a kill left half-written: what is added would be glued to half a line."""
+        """Removes a half-written last line, orphaned images, and temporary files left by a killed process."""
         path = self.directory / _EPISODES
         content = path.read_bytes() if path.exists() else b""
         if content and not content.endswith(b"\n"):
@@ -179,21 +180,21 @@ class Board:
         error: str = "",
         **facts: Any,
     ) -> Record:
-        """Adds an episode, on the disk when this returns.
+        """Appends an episode and syncs it to disk.
 
         Args:
-            key: Its name.
-            agent: What the board calls the agent.
-            world: What the board calls the world.
-            episode: The episode, as far as it went; None if it never began.
-            error: Why it was ended by something that is no fault of the agent's.
-            **facts: Further numbers about it.
+            key: The episode's key.
+            agent: Label of the agent.
+            world: Label of the world.
+            episode: The episode, possibly incomplete; None if it never started.
+            error: The failure that ended the episode, other than one of the agent's responses.
+            **facts: Further fields of the line.
 
         Returns:
-            The line.
+            The line as written.
 
         Raises:
-            UnwritableBoardError: If it cannot be written; the board is as it was.
+            UnwritableBoardError: If the line cannot be written; the board is then unchanged.
         """
         with telling_of(self.directory):
             record: Record = {}
@@ -224,15 +225,15 @@ class Board:
         return all(self.images.holds(name) for episode in played for name in image_names(episode))
 
     def lines(self) -> list[Record]:
-        """Returns every line, each try of an episode by itself."""
+        """Returns all lines, including failed attempts."""
         return read_episodes(self.directory / _EPISODES)
 
     def episodes(self) -> list[Record]:
-        """Returns every episode once, the last try where an error was tried again, in the order of their first line."""
+        """Returns each episode's last attempt, in order of first appearance."""
         return list({EpisodeKey.of(line): line for line in self.lines()}.values())
 
     def rewrite(self, episodes: Iterable[Record]) -> None:
-        """Replaces every line, all at once. The caller holds the board with `writing` since reading them."""
+        """Replaces all lines atomically. The caller must hold the `writing` lock since reading them."""
         self._last_seals = None
         with telling_of(self.directory):
             replace_file(self.directory / _EPISODES, b"".join(map(line_of, resealed(episodes))), sync=True)
@@ -240,15 +241,15 @@ class Board:
 
 @contextmanager
 def telling_of(directory: Path) -> Iterator[None]:
-    """Has what the system refuses within the block told in one line, with the remedy."""
+    """Converts operating-system errors in the block to `UnwritableBoardError`, with a one-line suggestion."""
     try:
         yield
     except RunDataError:
         raise
     except OSError as error:
         raise UnwritableBoardError(
-            f"Cannot write to {directory}: {error.strerror or error}. What is on the board is kept; make room or "
-            "change its rights, and the same command goes on."
+            f"Cannot write to {directory}: {error.strerror or error}. The board is intact; free some space or fix the "
+            "permissions, then resume with the same command."
         ) from error
 
 
@@ -259,26 +260,26 @@ def _refuse_other_files(directory: Path) -> None:
     for path in directory.glob("*"):
         require(
             path.name == LOCK or path.name.endswith(TEMPORARY),
-            f"{directory} holds something else than a board ({path.name}). Name another folder.",
+            f"{directory} is not a board, but contains {path.name}. Name another folder.",
         )
 
 
 def settings_of(record: Mapping[str, Any]) -> dict[str, str]:
-    """Returns what two boards must have in common for their success rates to compare."""
+    """Returns the settings that two boards must share for their success rates to be comparable."""
     suite = record.get("suite")
     named = f"{suite.get('name')} version {suite.get('version')} (hash {suite.get('digest')})" if suite else "none"
     return {"reading": record.get("reading", STRICT), "suite": named, "split": repr(record.get("split"))}
 
 
 def _merged(path: Path, known: Record, definition: Mapping[str, Any]) -> Record:
-    """Returns a board's definition with worlds and agents added; raises `ConfigError` if it contradicts them."""
+    """Returns a board's definition with new worlds and agents added; raises `ConfigError` if they contradict it."""
     new = to_json(definition)
     after = settings_of(new)
     for name, before in settings_of(known).items():
         hint = "" if name == "suite" else f", or add --{name} {before}"
         require(
             before == after[name],
-            f"{path} was made with {name} {before}, not {after[name]}, so their success rates do not compare. "
+            f"{path} was made with {name} {before}, not {after[name]}, so their success rates are not comparable. "
             f"Name another folder with --out{hint}.",
         )
     by_label = {world["label"]: world for world in known["worlds"]}
@@ -295,8 +296,8 @@ def _merged(path: Path, known: Record, definition: Mapping[str, Any]) -> Record:
         )
         if files := differing_functions(*adapted):
             raise ConfigError(
-                f"{path}: {functions_changed(world['env_id'], files)} Episodes before and after do not "
-                "compare. Undo the change, or name another folder with --out."
+                f"{path}: {functions_changed(world['env_id'], files)} Episodes before and after are not "
+                "comparable. Undo the change, or name another folder with --out."
             )
     agents = list(known["agents"])
     agents += [agent for agent in new["agents"] if entry_for(agent, agents, path) is None]
@@ -313,21 +314,21 @@ def _pretty(record: Mapping[str, Any]) -> bytes:
 
 
 SEALS = _SEAL, _TURN_SEALS, _AFTER = "digest", "turn_digests", "after"
-"""Fields by which a line shows that it was not changed and that none before it in its row was removed."""
+"""Fields of a line that reveal whether it was edited or an earlier line of its row was removed."""
 
 RowName = tuple[str, str]
-"""Agent and world, as the board calls them."""
+"""Labels of an agent and a world."""
 
 
 @dataclass(frozen=True)
 class EpisodeKey:
-    """What names an episode.
+    """The identity of an episode.
 
     Attributes:
         world: The world's hash.
         agent: The agent's hash.
-        seed: Its level.
-        repeat: Which of several episodes on the level it is, from 0.
+        seed: Seed of the level.
+        repeat: Index among the episodes on the level, from 0.
     """
 
     world: str
@@ -342,11 +343,11 @@ class EpisodeKey:
 
 
 def require_distinct(kind: str, digests: Iterable[tuple[str, str]]) -> None:
-    """Raises `ConfigError` if two names have one hash: episodes are kept by hash, and would take each other's place.
+    """Raises `ConfigError` if two names have the same hash, as their episodes would overwrite each other.
 
     Args:
-        kind: What it is, for the message.
-        digests: Names and hashes.
+        kind: Prefix of the message, such as an option.
+        digests: Pairs of name and hash.
     """
     names: dict[str, str] = {}
     for name, digest in digests:
@@ -355,29 +356,29 @@ def require_distinct(kind: str, digests: Iterable[tuple[str, str]]) -> None:
 
 
 ANEW = "without this and all later lines of its agent in its world, run plays them again"
-"""What helps a row of which a line is missing or damaged."""
+"""How to repair a row with a missing or damaged line."""
 
 
 def read_episodes(path: Path) -> list[Record]:
-    """Returns every line of a board's file, without a half-written last one.
+    """Returns all lines of a board's file, except a half-written last one.
 
     Raises:
-        BrokenRunDataError: If one of the others is no episode of a board; it names the line.
+        BrokenRunDataError: If another line is not an episode of a board; the message gives its number.
     """
     lines = read_lines(path)
     for number, line in enumerate(lines, start=1):
         if wrong := misfit(line, _FailedEpisode if line.get("error") else _Episode):
-            raise BrokenRunDataError(f"{path}, line {number} is no episode of a board: {wrong}; {ANEW}.")
+            raise BrokenRunDataError(f"{path}, line {number} is not an episode of a board: {wrong}; {ANEW}.")
     return lines
 
 
 def row_of(line: Mapping[str, Any]) -> RowName:
-    """Returns whose line it is."""
+    """Returns the row of a line."""
     return line["agent"], line["world"]
 
 
 def name_of(line: Mapping[str, Any]) -> str:
-    """Returns which episode a line is of, for messages."""
+    """Returns a description of a line's episode for messages."""
     return f"{line['agent']} in {line['world']}, seed {line['seed']}, repeat {line['repeat']}"
 
 
@@ -387,7 +388,7 @@ def last_seals(lines: Iterable[Mapping[str, Any]]) -> dict[RowName, str]:
 
 
 def in_chain(lines: Iterable[Record]) -> Iterator[tuple[Record, bool]]:
-    """Yields each line, and whether it was written after the one before it in its row, with none between them."""
+    """Yields each line with whether its seal links to the previous line of its row."""
     seals: dict[RowName, Any] = {}
     for line in lines:
         row = row_of(line)
@@ -396,12 +397,12 @@ def in_chain(lines: Iterable[Record]) -> Iterator[tuple[Record, bool]]:
 
 
 def require_as_written(board: Board, lines: Iterable[Record], consequence: str) -> None:
-    """Raises `ConfigError` if a line was changed, or one before it was removed.
+    """Raises `ConfigError` if a line was edited or the line before it was removed.
 
     Args:
         board: The board.
         lines: All of its lines.
-        consequence: What does not happen then, as a clause.
+        consequence: The action that is therefore not taken, as a clause.
     """
     for line, follows in in_chain(lines):
         fault = "is not as it was written"
@@ -415,7 +416,7 @@ def require_as_written(board: Board, lines: Iterable[Record], consequence: str) 
 
 
 def resealed(lines: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
-    """Yields lines with seals of what they hold now, each after the one before it in its row."""
+    """Yields lines with new seals for their current content, linked in order within each row."""
     last: dict[RowName, str] = {}
     for line in lines:
         row = row_of(line)
@@ -425,11 +426,11 @@ def resealed(lines: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
 
 
 def sealed(line: Mapping[str, Any], after: str = "") -> Record:
-    """Returns a line with hashes of each turn and of the rest, in place of those it may have.
+    """Returns a line with hashes of each turn and of the rest, replacing existing ones.
 
     Args:
         line: The line.
-        after: Seal of the line before it in its row; empty for the first.
+        after: Seal of the previous line of its row; empty for the first.
     """
     plain: Record = to_json({name: value for name, value in line.items() if name not in SEALS})
     plain[_TURN_SEALS] = [digest_of(turn) for turn in plain.get("turns", ())]
@@ -438,10 +439,10 @@ def sealed(line: Mapping[str, Any], after: str = "") -> Record:
 
 
 def broken_seal(line: Mapping[str, Any]) -> int | None:
-    """Returns where a line is not what was written.
+    """Returns which part of a line was edited.
 
     Returns:
-        A turn, counted from 1; 0 for something outside of the turns; None if it is as it was written.
+        A turn, counted from 1; 0 for something outside the turns; None if nothing was edited.
     """
     turns, seals = line.get("turns", ()), line.get(_TURN_SEALS)
     if not isinstance(seals, list) or len(turns) != len(seals) or line.get(_SEAL) != _seal(line):
@@ -451,16 +452,16 @@ def broken_seal(line: Mapping[str, Any]) -> int | None:
 
 
 def _seal(line: Mapping[str, Any]) -> str:
-    """Returns the hash of a line, of its turns the hashes only."""
+    """Returns the hash of a line, in which turns are represented by their hashes."""
     return digest_of({name: value for name, value in line.items() if name not in ("turns", _SEAL)})
 
 
 _Number = Annotated[float, BeforeValidator(lambda value: float(value) if isinstance(value, bool) else value)]
-"""A number; truth values of metrics are numbers, too."""
+"""A number; booleans in metrics are converted to numbers."""
 
 
 class Stored(BaseModel):
-    """An object of a file; fields that are not declared may hold anything."""
+    """An object in a file; undeclared fields may have any value."""
 
     model_config = ConfigDict(strict=True, extra="allow")
 
@@ -568,12 +569,12 @@ class _BoardFile(Stored):
 
 
 def misfit(record: Record, model: type[BaseModel]) -> str:
-    """Returns the first field of a record that does not fit a model: `"turns[1].usage is 'x'"`; empty if all do."""
+    """Returns the first field that does not match the model, as `"turns[1].usage is 'x'"`; empty if all match."""
     try:
         model.model_validate(record)
     except ValidationError as error:
         wrong = error.errors()[0]
-        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in wrong["loc"])
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in wrong["loc"])
         found = "missing" if wrong["type"] == "missing" else repr(wrong["input"])
-        return f"{place.lstrip('.')} is {found if len(found) <= 80 else f'{found[:79]}…'}"
+        return f"{path.lstrip('.')} is {found if len(found) <= 80 else f'{found[:79]}…'}"
     return ""

@@ -1,4 +1,4 @@
-"""Several boards become one: the same suite, split, and reading, every line verified, and nothing lost."""
+"""Merges boards with the same suite, split, and reading into a new one after verifying every line."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ _OF_TIME = frozenset({"seconds", "wall_s"})
 """Fields that differ between two runs of the same episode."""
 
 AgentName = tuple[str, str]
-"""Label and hash of an agent on one board."""
+"""Label and hash of an agent on a board."""
 
 
 def merge(sources: Sequence[Path], out: Path) -> Board:
-    """Writes a new board with the worlds, agents, and episodes of several; they stay as they are.
+    """Merges the worlds, agents, and episodes of several boards into a new one; the sources are not changed.
 
-    An episode that is finished on two boards is kept once if both are equal except for times. If they differ, it is
-    refused, because which one counts must not depend on its result; only of `random`, `lazy`, and `oracle`, which play
-    on every board, the first board's episode counts. Failed tries are kept, those of every board.
+    An episode finished on two boards is kept once if both copies are equal except for times. If they differ, merging
+    fails, as the choice must not depend on the result; only for `random`, `lazy`, and `oracle`, which play on every
+    board, the first board's episode is kept. All failed attempts are kept.
 
-    A model and its settings are one agent wherever it was served, also if an earlier board recorded its address. It
-    keeps the label and the hash that it has on the first board; lines of other boards are relabeled and sealed again.
+    A model with its settings is one agent at any server address, even if an older board recorded its address. It keeps
+    its label and hash from the first board; lines from other boards are relabeled and resealed.
 
     Args:
-        sources: Folders of the boards; of one board, a copy is written.
+        sources: Folders of the boards; a single one is copied.
         out: Folder of the new board; it must not hold a board with episodes.
 
     Raises:
-        ConfigError: If boards differ in suite, split, or reading; if a world or an agent of one name is another one; if
-            an episode is finished on two boards and differs; if a line is not as it was written; or if `out` is in use.
+        ConfigError: If boards differ in suite, split, or reading; a label stands for different worlds or agents; an
+            episode finished on two boards differs; a line was edited; or `out` is in use.
         MissingRunDataError: If a board or one of its images is missing.
         BrokenRunDataError: If a board cannot be read.
     """
@@ -56,7 +56,7 @@ def merge(sources: Sequence[Path], out: Path) -> Board:
         for name, before in settings_of(first.record).items():
             require(
                 before == now[name],
-                f"{_refused(first, board)}: the {name} of one is {before}, that of the other {now[name]}, so their "
+                f"{_refused(first, board)}: one has {name} {before}, the other {now[name]}, so their "
                 "success rates are not comparable.",
             )
     worlds = _merged_worlds(boards, out)
@@ -70,7 +70,7 @@ def merge(sources: Sequence[Path], out: Path) -> Board:
     definition = {name: value for name, value in first.record.items() if name != "format"}
     definition |= {"worlds": worlds, "agents": agents, "reading": settings_of(first.record)["reading"]}
     with Board.open(out, definition) as merged:
-        require(not merged.lines(), f"{out} is a board with episodes already; name a new folder with --out.")
+        require(not merged.lines(), f"{out} already is a board with episodes; name a new folder with --out.")
         for board in boards:
             _copy_images(board, merged)
         merged.rewrite(merged_lines)
@@ -78,7 +78,7 @@ def merge(sources: Sequence[Path], out: Path) -> Board:
 
 
 def _merged_worlds(boards: Sequence[Board], out: Path) -> list[Record]:
-    """Returns the worlds of all boards; raises `ConfigError` if one label or one hash stands for different worlds."""
+    """Returns the worlds of all boards; raises `ConfigError` if a label or a hash stands for different worlds."""
     entries: dict[str, tuple[Board, Record]] = {}
     for board in boards:
         for entry in board.record["worlds"]:
@@ -93,10 +93,10 @@ def _merged_worlds(boards: Sequence[Board], out: Path) -> list[Record]:
 
 
 def _merged_agents(boards: Sequence[Board]) -> tuple[list[Record], list[dict[AgentName, Record]]]:
-    """Returns the agents of all boards, and by board the fields that lines of each of its agents get.
+    """Returns the agents of all boards and, for each board, the new label and hash of each of its agents.
 
     Raises:
-        ConfigError: If one label stands for different agents, or several agents of one board would become one.
+        ConfigError: If a label stands for different agents, or several agents of one board would become one.
     """
     entries: list[tuple[Board, Record]] = []
     names: list[dict[AgentName, Record]] = []
@@ -119,7 +119,7 @@ def _merged_agents(boards: Sequence[Board]) -> tuple[list[Record], list[dict[Age
 
 
 def _entry_for(agent: Record, board: Board, entries: Sequence[tuple[Board, Record]]) -> tuple[Board, Record]:
-    """Returns the entry of the same agent on an earlier board, whichever has an address in its label; else its own."""
+    """Returns the same agent's entry on an earlier board, with or without an address in its label, or else its own."""
     found = []
     for first, entry in entries:
         require(not is_another(entry, agent), _differs("agent", first, board, entry, agent))
@@ -141,9 +141,9 @@ def _ambiguous(first: Board, other: Board, label: str, labels: Sequence[str]) ->
 
 def _differs(kind: str, first: Board, other: Board, entry: Record, now: Record) -> str:
     return (
-        f"{_refused(first, other)}: the {kind} called {now['label']} has other settings or another version on one than "
-        f"on the other (hash {entry['digest']} and {now['digest']}). Play it on one of them again, under the other's "
-        "settings or another name (as=NAME)."
+        f"{_refused(first, other)}: {now['label']} is a different {kind} on each (hash {entry['digest']} and "
+        f"{now['digest']}): its settings or version differ. Play it again on one of them, with the other's "
+        "settings or under another name (as=NAME)."
     )
 
 
@@ -152,7 +152,7 @@ def _refused(first: Board, other: Board) -> str:
 
 
 def _merged_lines(boards: Sequence[tuple[Board, Sequence[Record]]]) -> list[Record]:
-    """Returns the lines of all boards, each finished episode once and after all of its failed tries."""
+    """Returns the lines of all boards, with each finished episode once, after all of its failed attempts."""
     failed: dict[EpisodeKey, list[Record]] = {}
     finished: dict[EpisodeKey, Record] = {}
     holders: dict[EpisodeKey, Board] = {}
@@ -168,7 +168,7 @@ def _merged_lines(boards: Sequence[tuple[Board, Sequence[Record]]]) -> list[Reco
 
 
 def _replaces(line: Record, kept: Record, holder: Board, board: Board) -> bool:
-    """Returns whether an episode is kept in place of the same one on an earlier board, as fewer verdicts are missing.
+    """Returns whether an episode replaces the same one of an earlier board because it has more verdicts.
 
     Raises:
         ConfigError: If they were played or judged differently.
@@ -177,8 +177,8 @@ def _replaces(line: Record, kept: Record, holder: Board, board: Board) -> bool:
     if _content(kept) != _content(line):
         require(
             line["agent"] in REFERENCES,
-            f"{where}, and was played differently. Both cannot count: leave one of the boards out, or play the "
-            "agent there again under another name (as=NAME).",
+            f"{where}, and was played differently. Only one can count: leave one of the boards out, or replay the "
+            "agent there under another name (as=NAME).",
         )
         return False
     before, now = _judgment(kept), _judgment(line)
@@ -192,7 +192,7 @@ def _replaces(line: Record, kept: Record, holder: Board, board: Board) -> bool:
 
 
 def _content(line: Record) -> Record:
-    """Returns what two boards must agree on: everything except times, addresses, seals, and judges' scores."""
+    """Returns the content on which boards must agree: all but times, addresses, seals, and judgments."""
     turns = [
         {**turn, "usage": {name: used for name, used in turn["usage"].items() if name not in _OF_TIME}}
         for turn in line["turns"]
@@ -202,14 +202,14 @@ def _content(line: Record) -> Record:
 
 
 def _judgment(line: Record) -> object:
-    """Returns what a judge says of an episode; None if it was not judged."""
+    """Returns the judgment of an episode; None if it was not judged."""
     if line.get("judge") is None:
         return None
     return line["judge"], line.get("judged"), [turn["scores"] for turn in line["turns"]]
 
 
 def _copy_images(source: Board, target: Board) -> None:
-    """Copies every image that episodes name; raises `BrokenRunDataError` for one that was changed."""
+    """Copies all images of the episodes; raises `BrokenRunDataError` if one was changed."""
     shown = (part for line in source.lines() for part in [*line.get("turns", []), line.get("final") or {}])
     for name in dict.fromkeys(name for part in shown for name in part.get("images", ())):
         content = source.images.load(name)

@@ -1,4 +1,4 @@
-"""What a board compares: its worlds, its agents and their identities, and suites of worlds."""
+"""The subjects of a board: worlds, agents with their identities, and suites of worlds."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ _LATER: Mapping[str, Any] = MappingProxyType(
         "coordinates": None,
     }
 )
-"""Arguments that worlds have had since after the first boards, with what changes nothing, and no hash either."""
+"""Arguments added to worlds after the first boards, with the values that change neither the world nor its hash."""
 
 REFERENCES = ("random", "lazy", "oracle")
-"""Agents that stand on every board, so that a number says something."""
+"""Agents on every board, for scale."""
 
 NUM_LEVELS_MET = 4
-"""Levels that are part of a world's hash."""
+"""Number of levels included in a world's hash."""
 
 
 class _Met(NamedTuple):
-    """What only a world that was made can tell."""
+    """Facts that require creating the world."""
 
     digest: str
     num_levels: int | None
@@ -74,10 +74,10 @@ class WorldSpec:
     """A world with its settings.
 
     Attributes:
-        env_id: A registered id, with or without a module in front.
-        kwargs: Its arguments that are spelled out.
-        split: Whose levels are played.
-        reading: How actions are read unless `kwargs` sets it; worlds without this argument read strictly.
+        env_id: A registered id, optionally prefixed with a module.
+        kwargs: Its explicit arguments.
+        split: The split of the levels.
+        reading: How actions are parsed unless `kwargs` sets it; worlds without this argument parse strictly.
     """
 
     env_id: str
@@ -87,7 +87,7 @@ class WorldSpec:
 
     @classmethod
     def parse(cls, text: str, split: str = "test", reading: str = "strict") -> WorldSpec:
-        """Returns what `VLM/Sokoban-v0:num_boxes=2,dim_room=(7,7)` asks for.
+        """Parses a world such as `VLM/Sokoban-v0:num_boxes=2,dim_room=(7,7)`.
 
         Raises:
             ConfigError: If there is no such world, or it has no such argument.
@@ -99,13 +99,13 @@ class WorldSpec:
         return spec
 
     def check(self, what: str) -> None:
-        """Raises `ConfigError` unless there is such a world, and a board can hold its arguments.
+        """Raises `ConfigError` unless the world exists and a board can store its arguments.
 
         Args:
-            what: What messages call it.
+            what: Name of the world in messages.
         """
         if "split" in self.kwargs:
-            raise ConfigError(f"{what}: levels are chosen by --split, for all worlds alike.")
+            raise ConfigError(f"{what}: set the split with --split, which applies to all worlds.")
         require_choice("--split", self.split, SPLITS)
         registered_name(self.env_id)
         arguments_of(self.env_id, self.kwargs)
@@ -116,52 +116,52 @@ class WorldSpec:
 
     @functools.cached_property
     def label(self) -> str:
-        """What the board calls it: the id, and settings where there are some."""
+        """The label of the world: its id and explicit arguments."""
         return label_of(registered_name(self.env_id), self.kwargs)
 
     @functools.cached_property
     def adapted(self) -> dict[str, Any] | None:
-        """The arguments of `vlm_envs.adapt` that made it, as `stored_arguments` returns them; None for other worlds."""
+        """Its arguments of `vlm_envs.adapt`, as `stored_arguments` returns them; None for other worlds."""
         return stored_arguments(self.env_id)
 
     @functools.cached_property
     def made_with(self) -> dict[str, Any]:
-        """The arguments to make the world with, without `split`: `kwargs`, plus a `reading` that is not its default."""
+        """Arguments for creating the world, without `split`: `kwargs`, plus a `reading` that is not its default."""
         default = arguments_of(self.env_id, self.kwargs).get("reading", self.reading)
         return {**({} if default == self.reading else {"reading": self.reading}), **self.kwargs}
 
     @functools.cached_property
     def read(self) -> str:
-        """How the world reads actions; strictly if it has no argument `reading`."""
+        """How the world parses actions; `"strict"` if it has no argument `reading`."""
         return str(arguments_of(self.env_id, self.made_with).get("reading", "strict"))
 
     @functools.cached_property
     def digest(self) -> str:
-        """Hash of what an agent meets: arguments, the first levels, and what an empty response leads to.
+        """Hash of the world's arguments, its first levels, and the outcome of an empty response.
 
-        Images are included unless an engine draws them, since their pixels then depend on its drivers. Worlds with
+        Includes images unless an engine renders them, as their pixels then depend on its drivers. Worlds with
         strict reading keep the hash from before worlds had a `reading`.
         """
         return self.level_digest if self.read == "strict" else digest_of([self.level_digest, self.read])
 
     @property
     def level_digest(self) -> str:
-        """Hash that does not depend on the reading; suite hashes are made of it."""
+        """Hash that does not depend on the reading; suite hashes are computed from it."""
         return self._met.digest
 
     @property
     def max_actions_per_turn(self) -> int:
-        """Most actions that are carried out in a turn."""
+        """Maximum number of actions per turn."""
         return self._met.max_actions_per_turn
 
     @property
     def num_levels(self) -> int | None:
-        """How many levels there are, of a world that lists them; else None."""
+        """Number of levels of a world that lists them; otherwise None."""
         return self._met.num_levels
 
     @property
     def has_planner(self) -> bool:
-        """Whether it plans its levels; an oracle's actions are random otherwise."""
+        """Whether the world has a planner; without one, an oracle's actions are random."""
         return self._met.has_planner
 
     @functools.cached_property
@@ -184,12 +184,12 @@ class WorldSpec:
             "texts": [*(observation_words(observation) for observation, _ in shown), answer["text"]],
             "states": [*(info["state_hash"] for _, info in shown), outcome["state_hash"]],
             "outcome": [reward, *ends, outcome["reward_terms"]],
-            "pictures": None if need is not None and need.probe else [_pixels(each) for each, _ in shown],
+            "pictures": None if need is not None and need.probe else [_pixels(observation) for observation, _ in shown],
         }
         return _Met(digest_of(met), num_levels, max_actions_per_turn, can_plan)
 
     def unshown(self, seeds: Iterable[int]) -> dict[int, str]:
-        """Returns what is wrong with those of some seeds' items that cannot be shown, of a world that lists them."""
+        """Returns the faults of items that cannot be shown, by seed; empty for worlds that do not list items."""
         looked_at = sorted(set(seeds))
         if self.num_levels is None or not looked_at:
             return {}
@@ -197,7 +197,7 @@ class WorldSpec:
             return unshown_items(world.unwrapped, looked_at)
 
     def record(self, directory: Path) -> Record:
-        """Returns it as the board in a directory stores it."""
+        """Returns the world's entry for the board in `directory`."""
         adapted = stored_arguments(self.env_id, directory)
         return {
             "label": self.label,
@@ -216,9 +216,9 @@ class AgentSpec:
     """An agent with its settings.
 
     Attributes:
-        name: As `make_agent` takes it.
-        settings: Its settings that are spelled out.
-        title: What a board shall call it; empty for its name and settings.
+        name: See `make_agent`.
+        settings: Its explicit settings.
+        title: Label on the board; empty for name and settings.
     """
 
     name: str
@@ -227,43 +227,43 @@ class AgentSpec:
 
     @classmethod
     def parse(cls, text: str) -> AgentSpec:
-        """Returns what `openai:gpt-4.1,history=last_images:4,temperature=0,as=four pictures` asks for.
+        """Parses an agent such as `openai:gpt-4.1,history=last_images:4,temperature=0,as=four images`.
 
         Raises:
-            ConfigError: If a setting is none.
+            ConfigError: If a setting is invalid.
         """
         named = NamedAgent.parse(text, option="--agent")
         return cls(name=named.name, settings=named.settings, title=named.title)
 
     @property
     def label(self) -> str:
-        """What the board calls it: its title, or else the name, and settings where there are some."""
+        """The label on the board: the title if set, or else the name and settings."""
         if self.title:
             return self.title
         settings = ",".join(f"{name}={value}" for name, value in sorted(self.settings.items()))
         return f"{self.name}{f',{settings}' if settings else ''}"
 
     def text_with(self, name: str, value: object) -> str:
-        """Returns the text of this agent with another value of a setting, under another name on a board."""
+        """Returns the text of this agent with a changed setting, and with a new title if it has one."""
         settings = {**self.settings, name: value}
         title = [f"{TITLE}{self.title}-{value}"] if self.title else []
-        return ",".join([self.name, *(f"{each}={settings[each]}" for each in settings), *title])
+        return ",".join([self.name, *(f"{setting}={settings[setting]}" for setting in settings), *title])
 
 
 def label_of(world_id: str, kwargs: Mapping[str, Any]) -> str:
-    """Returns what a board calls a world: the id, and settings where there are some."""
+    """Returns the label of a world on a board: its id and explicit arguments."""
     settings = ",".join(f"{name}={value}".replace(" ", "") for name, value in sorted(kwargs.items()))
     return f"{world_id}{f':{settings}' if settings else ''}"
 
 
 def _pixels(observation: Observation) -> list[str]:
-    """Returns a hash of each picture."""
-    pictures = observation_images(observation)
-    return [hashlib.sha256(repr(each.shape).encode() + each.tobytes()).hexdigest() for each in pictures]
+    """Returns a hash of each image."""
+    images = observation_images(observation)
+    return [hashlib.sha256(repr(image.shape).encode() + image.tobytes()).hexdigest() for image in images]
 
 
 def _plain(value: Any) -> Any:
-    """Returns an argument as JSON types; of a class or a function its name, of other things their kind."""
+    """Returns an argument as JSON; classes and functions become their names, other objects their types' names."""
     try:
         return to_json(value)
     except TypeError:
@@ -273,17 +273,17 @@ def _plain(value: Any) -> Any:
 
 
 _HASHED_AS = {"vlm_envs.qa.qa_world.QATask": "vlm_envs.qa.task.QATask"}
-"""Former paths of classes that moved; hashes contain them, so that boards recorded before the move still compare."""
+"""Former paths of moved classes; they are hashed, so that boards recorded before the move remain comparable."""
 
 
 def digest_of(value: Any) -> str:
-    """Returns a hash of anything that can be written as JSON; equal for equal values, on every machine."""
+    """Returns a hash of any JSON-serializable value; equal values have equal hashes on every machine."""
     text = json.dumps(to_json(value), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]
 
 
 _NOT_DECIDING = ("base_url", "title")
-"""Fields of an identity that do not change a response. Boards used to record the address as `base_url`."""
+"""Identity fields that do not affect responses. Older boards recorded the address as `base_url`."""
 
 
 def name_without_address(name: str) -> str:
@@ -296,9 +296,9 @@ def entry_for(agent: Record, entries: Sequence[Record], where: object) -> Record
     """Returns a board's entry for an agent; None if the board does not have this agent.
 
     Args:
-        agent: As `Contestant.record` returns it.
-        entries: Entries of the board.
-        where: The board's file, for messages.
+        agent: From `Contestant.record`.
+        entries: The board's agents.
+        where: Path of the board's file, for messages.
 
     Raises:
         ConfigError: If another agent has this label, or several entries are this model at different addresses.
@@ -323,39 +323,39 @@ def entry_for(agent: Record, entries: Sequence[Record], where: object) -> Record
 
 
 def is_another(entry: Record, agent: Record) -> bool:
-    """Returns whether two records have the same label, but are different agents."""
+    """Returns whether two records are different agents with the same label."""
     is_same = entry["digest"] == agent["digest"] or _is_same_model(entry, agent)
     return entry["label"] == agent["label"] and not is_same
 
 
 def _has_address_in_label(entry: Record) -> bool:
-    """Returns whether an entry was labeled by default when labels still had addresses in them."""
+    """Returns whether an entry has a default label from when labels still contained addresses."""
     name = str(entry.get("identity", {}).get("name", ""))
     return name != name_without_address(name) and entry["label"].startswith(name)
 
 
 def _is_same_model(entry: Record, agent: Record) -> bool:
-    """Returns whether two records are of one served model with the same settings."""
+    """Returns whether two records are the same served model with the same settings."""
     one, other = (record.get("identity", {}) for record in (entry, agent))
     return "provider" in one and "provider" in other and _deciding(one) == _deciding(other)
 
 
 def _deciding(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what decides responses; unset settings are left out, as boards made before a setting lack it."""
+    """Returns the fields that affect responses, without unset ones, as older boards lack newer settings."""
     found = {name: value for name, value in identity.items() if name not in _NOT_DECIDING and value not in (None, "")}
     return {**found, "name": name_without_address(str(identity.get("name", "")))}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """Worlds that are measured together.
+    """A named, versioned set of worlds.
 
     Attributes:
-        name: Its name.
-        version: Goes up with every change of what is measured; numbers of different versions are not comparable.
-        worlds: As `--world` takes them.
-        episodes: Levels of each.
-        summary: One line.
+        name: Name for `--suite`.
+        version: Incremented whenever the measurement changes; results of different versions are not comparable.
+        worlds: World arguments as in `--world`.
+        episodes: Levels of each world.
+        summary: One-line description.
     """
 
     name: str
@@ -365,22 +365,22 @@ class Suite:
     summary: str
 
     def specs(self, split: str = "test", reading: str = "strict") -> list[WorldSpec]:
-        """Returns its worlds."""
+        """Returns its worlds as specs."""
         return [WorldSpec.parse(world, split, reading) for world in self.worlds]
 
     def digest(self, worlds: Sequence[WorldSpec]) -> str:
-        """Returns the hash of its version and of what its worlds show; boards record the reading separately.
+        """Returns the hash of its version and its worlds' content; boards record the reading separately.
 
         Args:
-            worlds: Its worlds, as `specs` returns them.
+            worlds: Its worlds, from `specs`.
         """
         return digest_of([self.name, self.version, self.episodes, [world.level_digest for world in worlds]])
 
     def record(self, worlds: Sequence[WorldSpec]) -> Record:
-        """Returns it as a board stores it.
+        """Returns its entry for a board.
 
         Args:
-            worlds: Its worlds, as `specs` returns them.
+            worlds: Its worlds, from `specs`.
         """
         return {"name": self.name, "version": self.version, "digest": self.digest(worlds)}
 
@@ -390,5 +390,5 @@ SUITES = {name: Suite(name=name, **suite | {"worlds": tuple(suite["worlds"])}) f
 
 
 def suite_named(name: str) -> Suite:
-    """Returns a suite; raises `ConfigError` if there is none of that name."""
+    """Returns a suite; raises `ConfigError` if there is no suite with that name."""
     return SUITES[require_choice("--suite", name, SUITES)]

@@ -1,7 +1,7 @@
-"""Verified: every episode of a row was played again from its world, seed and responses, and was the same to the bit.
+"""Verifies rows: every episode is replayed from its world, seed, and responses, and must match bit for bit.
 
-The mark stands beside the episodes, with a hash of those it speaks of. A row that has changed since, by an episode more
-or a byte less, has none.
+Marks are stored next to the episodes, with a hash of the episodes they cover. A row that has since changed, by a single
+added episode or removed byte, is not verified.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ _MARKS = "verified.json"
 
 @dataclass(kw_only=True)
 class ReplayedRow:
-    """One agent's episodes in one world, played again.
+    """The result of replaying one agent's episodes in one world.
 
     Attributes:
-        agent: What the board calls it.
-        world: What the board calls it.
-        num_same: Episodes that are the same to the bit.
-        differences: Of each of the others, which it is, in which turn, and what differs.
-        digest: Hash of the episodes, as they are on the board.
-        obstacle: Why nothing was replayed; empty if the world could be made.
+        agent: Label of the agent.
+        world: Label of the world.
+        num_same: Episodes that match bit for bit.
+        differences: For each other episode, its name, the turn, and the difference.
+        digest: Hash of the row's episodes on the board.
+        obstacle: Why the world could not be created; empty if the row was replayed.
     """
 
     agent: str
@@ -74,15 +74,15 @@ class ReplayedRow:
 
     @property
     def is_verified(self) -> bool:
-        """Whether all of its episodes are the same."""
+        """Whether all of its episodes match."""
         return bool(self.num_same) and not self.differences
 
 
 def verify(board: Board) -> Iterator[ReplayedRow]:
-    """Yields each row of a board when all of its episodes have been played again.
+    """Yields each row of a board once all of its episodes have been replayed.
 
-    Of tries that a failure ended, the seals and the end are looked at only. Images that are missing are drawn again
-    and kept if their files are the same to the bit.
+    For failed attempts, only the seals and the ending are checked. Missing images are redrawn, and kept if their
+    files match bit for bit.
     """
     specs = {spec["label"]: spec for spec in board.record["worlds"]}
     faults = _faults(board.lines(), board.record["agents"])
@@ -95,9 +95,9 @@ def verify(board: Board) -> Iterator[ReplayedRow]:
 
 
 def changed_worlds(board: Board) -> list[str]:
-    """Returns a line for each adapted world whose TOML file or functions differ from what the board records."""
+    """Returns a message for each adapted world whose TOML file or functions differ from the board's record."""
     lines = []
-    for world in (each for each in board.record["worlds"] if "adapted" in each):
+    for world in (entry for entry in board.record["worlds"] if "adapted" in entry):
         recorded = world["env_id"], world["adapted"], board.directory
         how = f"{world['label']} is played as the board records it"
         if files := changed_functions(*recorded):
@@ -112,27 +112,29 @@ def changed_worlds(board: Board) -> list[str]:
 
 
 def as_recorded(board: Board, world: Record) -> AbstractContextManager[None]:
-    """Has the id of an adapted world stand for what the board records, within the block.
+    """Within the block, makes an adapted world's id refer to the definition that the board recorded.
 
     Args:
         board: The board.
-        world: Its entry in `board.json`; others change nothing.
+        world: Its entry in `board.json`; entries of other worlds have no effect.
     """
     return restored(world.get("env_id", ""), world.get("adapted"), board.directory)
 
 
 def _faults(lines: Iterable[Record], agents: Iterable[Record]) -> dict[RowName, list[str]]:
-    """Returns by row what is wrong with its lines apart from what its world decides."""
-    known = {each["label"]: each["digest"] for each in agents if digest_of(each.get("identity")) == each["digest"]}
+    """Returns by row the faults of its lines that can be found without replaying."""
+    digests = {
+        entry["label"]: entry["digest"] for entry in agents if digest_of(entry.get("identity")) == entry["digest"]
+    }
     faults: dict[RowName, list[str]] = defaultdict(list)
     played: set[EpisodeKey] = set()
     for line, follows in in_chain(lines):
         key, is_first = EpisodeKey.of(line), row_of(line) not in faults
-        is_known = known.get(line["agent"]) == line["agent_digest"]
+        is_known = digests.get(line["agent"]) == line["agent_digest"]
         found = {
-            "names another agent than board.json does": is_first and not is_known,
-            f"does not follow the line before it: one between them was taken away, or changed; {ANEW}": not follows,
-            "was played before already, and only errors are tried again": key in played,
+            "has another agent than board.json": is_first and not is_known,
+            f"does not follow the line before it: a line between them was removed or changed; {ANEW}": not follows,
+            "was already played, and only errors are retried": key in played,
             **(_faults_of_error(line) if line["error"] else {}),
         }
         if not line["error"]:
@@ -142,14 +144,14 @@ def _faults(lines: Iterable[Record], agents: Iterable[Record]) -> dict[RowName, 
 
 
 def _faults_of_error(line: Record) -> dict[str, bool]:
-    """Returns why a line may not be of an episode that a failure ended."""
+    """Returns the faults that a line of a failed attempt may have, each with whether it applies."""
     turns = line.get("turns", [])
     has_failed = any(turn.get("worker_error") or turn.get("agent_error") for turn in turns)
     has_ended = bool(turns) and (turns[-1]["terminated"] or not has_failed)
     is_whole = broken_seal(line) is None
     return {
         "is not as it was written": not is_whole,
-        "came to its end, yet counts as an error": is_whole and has_ended,
+        "was completed, but is marked as an error": is_whole and has_ended,
     }
 
 
@@ -180,24 +182,24 @@ def _verify_world(
 
 
 def make_recorded(entry: Record) -> gym.Env[Any, Any]:
-    """Returns the world of an entry of `board.json`."""
+    """Creates the world of an entry of `board.json`."""
     spec = _spec(entry)
     return make(spec.env_id, **spec.made_with, split=spec.split, disable_env_checker=True)
 
 
 def _fault(entry: Record, board: Board) -> str:
-    """Returns why a world is not the one that the board was made with; empty if it is."""
+    """Returns how a world differs from the one of the board; empty if it does not."""
     now, split = _spec(entry).record(board.directory), board.record.get("split")
     then = {"reading": STRICT, **entry}
     if now["digest"] != then["digest"]:
         return f"the world has changed since (hash {then['digest']}, now {now['digest']})"
     if then["split"] != split:
-        return f"its split is {then['split']!r}, that of board.json {split!r}"
+        return f"its split is {then['split']!r}, but that of board.json is {split!r}"
     adapted: Record = now.pop("adapted", {})
     if keys := differing(then.get("adapted") or adapted, adapted):
-        return f"board.json says something else of {', '.join(keys)}"
+        return f"board.json has other values of {', '.join(keys)}"
     wrong = next((name for name in now if then.get(name) != now[name]), None)
-    return "" if wrong is None else f"board.json says its {wrong} is {then.get(wrong)!r}, it is {now[wrong]!r}"
+    return "" if wrong is None else f"its {wrong} is {now[wrong]!r}, but board.json has {then.get(wrong)!r}"
 
 
 def _spec(entry: Record) -> WorldSpec:
@@ -206,7 +208,7 @@ def _spec(entry: Record) -> WorldSpec:
 
 
 def _difference(episode: Record, world: gym.Env[Any, Any], board: Board) -> str:
-    """Returns the turn of an episode that is not what it was, and what differs; empty if there is none."""
+    """Returns the first turn of an episode that differs, and how; empty if none does."""
     then, now = episode.get("reading", STRICT), getattr(world, "reading", STRICT)
     if then != now:
         return f"outside of its turns: its reading is {then!r}, but board.json has {now!r}"
@@ -216,7 +218,7 @@ def _difference(episode: Record, world: gym.Env[Any, Any], board: Board) -> str:
     if turn is None:
         return ""
     where = f"turn {turn}" if turn else "outside of its turns"
-    return f"{where}: what the world decides is the same, but something else is not what was written"
+    return f"{where}: the world's part is the same, but another part was edited"
 
 
 class _Mark(Stored):
@@ -233,8 +235,8 @@ def mark(board: Board, replayed: Iterable[ReplayedRow]) -> None:
     """Records which rows are verified; earlier marks are kept for rows that could not be replayed.
 
     Raises:
-        BusyFolderError: If somebody is writing to the board.
-        UnwritableBoardError: If nothing can be written to it.
+        BusyFolderError: If another process is writing to the board.
+        UnwritableBoardError: If the board cannot be written.
     """
     rows = [*replayed]
     marks = [
@@ -243,7 +245,7 @@ def mark(board: Board, replayed: Iterable[ReplayedRow]) -> None:
         if row.is_verified
     ]
     if kept := {(row.agent, row.world) for row in rows if row.obstacle}:
-        marks += [each for each in _marks(board) if row_of(each) in kept]
+        marks += [entry for entry in _marks(board) if row_of(entry) in kept]
     now = versions(world.get("adapted") for world in board.record["worlds"])
     content = json.dumps({"rows": marks, "versions": now}, indent=2) + "\n"
     with board.writing():
@@ -251,7 +253,7 @@ def mark(board: Board, replayed: Iterable[ReplayedRow]) -> None:
 
 
 def verified_rows(board: Board, episodes: Sequence[Record]) -> set[RowName]:
-    """Returns which rows were verified and have not changed since, their images included.
+    """Returns the rows that are verified and have not changed since, including their images.
 
     Args:
         board: The board.
@@ -262,8 +264,8 @@ def verified_rows(board: Board, episodes: Sequence[Record]) -> set[RowName]:
 
 
 def marked_rows(board: Board, episodes: Sequence[Record]) -> set[RowName]:
-    """Returns which rows were verified and have not changed since, whether or not their images are there."""
-    marked = {row_of(each): each["digest"] for each in _marks(board)}
+    """Returns the rows that are verified and have not changed since; their images may be missing."""
+    marked = {row_of(entry): entry["digest"] for entry in _marks(board)}
     return {
         row for row, of_row in _by_row(episodes).items() if row in marked and _digest(board, row, of_row) == marked[row]
     }
@@ -280,7 +282,7 @@ def _marks(board: Board) -> list[Record]:
 
 
 def _by_row(episodes: Iterable[Record]) -> dict[RowName, list[Record]]:
-    """Returns the episodes of each row without those that a failure ended."""
+    """Returns the episodes of each row, without failed ones."""
     by_row: dict[RowName, list[Record]] = defaultdict(list)
     for episode in episodes:
         if not episode["error"]:
@@ -289,7 +291,7 @@ def _by_row(episodes: Iterable[Record]) -> dict[RowName, list[Record]]:
 
 
 def _has_images(board: Board, episodes: Iterable[Record]) -> bool:
-    """Returns whether all images of episodes are the files that were written."""
+    """Returns whether all images of the episodes are present and unchanged."""
     names = {name for episode in episodes for name in image_names(episode)}
     try:
         return all(hashlib.sha256(board.images.load(name)).hexdigest() == name for name in names)
@@ -298,7 +300,7 @@ def _has_images(board: Board, episodes: Iterable[Record]) -> bool:
 
 
 def _digest(board: Board, row: RowName, episodes: Iterable[Record]) -> str:
-    """Returns the hash of a row as it is now, whatever seals say; judges may change their minds."""
+    """Returns the hash of a row's current content, independent of its seals and of judgments."""
     agent, world = row
     rest = {name: value for name, value in board.record.items() if name not in ("worlds", "agents")}
     entries = [
@@ -309,7 +311,7 @@ def _digest(board: Board, row: RowName, episodes: Iterable[Record]) -> str:
 
 
 def unjudged(episode: Record) -> Record:
-    """Returns an episode without seals and without what judges say of it."""
+    """Returns an episode without seals and judgments."""
     plain = {name: value for name, value in episode.items() if name not in ("judged", "judge", "unjudged", *SEALS)}
     return {**plain, "turns": [{**turn, "scores": None} for turn in episode["turns"]]}
 
@@ -321,10 +323,10 @@ _PACKAGES = (
 
 
 def versions(adapted: Iterable[Mapping[str, Any] | None] = ()) -> dict[str, str]:
-    """Returns the versions of this project, of Python, and of the packages that are installed.
+    """Returns the versions of this project, Python, and the installed packages that affect results.
 
     Args:
-        adapted: Arguments of adapted worlds, whose packages are included; None for other worlds.
+        adapted: Arguments of adapted worlds, whose packages are added; None for other worlds.
     """
     found = {"vlm-envs": vlm_envs.__version__, "python": platform.python_version()}
     for package in _PACKAGES:

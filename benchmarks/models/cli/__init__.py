@@ -1,1 +1,1 @@
-"""The commands of boards, one a file: `python -m benchmarks run | replay | power | forecast | suites`."""
+"""The commands for boards: `python -m benchmarks run | page | replay | export | merge | power | evaluate | ...`."""

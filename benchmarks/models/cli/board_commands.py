@@ -28,12 +28,12 @@ from vlm_envs.validation import require, require_above, require_between
 
 @dataclass(frozen=True, kw_only=True)
 class PageOptions:
-    """Write a board's page again: index.html with its numbers, and a folder with its episodes.
+    """Rewrite a board's page: index.html with the results, and a folder with its episodes.
 
     Attributes:
         board: The board's folder.
-        single_file: Embed all episodes and images in index.html, which can then be sent on alone; for small boards.
-        max_megabytes: Largest single file.
+        single_file: Embed all episodes and images in index.html, so that it can be shared by itself; for small boards.
+        max_megabytes: Maximum size of the single file.
     """
 
     board: Annotated[Path, Positional, arg(metavar="BOARD")]
@@ -45,7 +45,7 @@ class PageOptions:
 
 
 def run_page(options: PageOptions) -> None:
-    """Writes the page and prints where it is."""
+    """Writes the page and prints its path."""
     with telling_of(options.board):
         max_bytes = round(1e6 * options.max_megabytes)
         print(build_page(options.board, single_file=options.single_file, max_bytes=max_bytes))
@@ -63,10 +63,10 @@ EXIT_REFUSED = 2
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayOptions:
-    """Play every episode of a board again and compare it bit by bit; rows that pass are marked verified.
+    """Replay every episode of a board and compare it bit for bit; mark rows that match as verified.
 
-    Images that the board's folder lacks are drawn again, and kept if they are the same to the bit. Rows of a world that
-    cannot be made here keep their marks.
+    Missing images are redrawn, and kept if they match bit for bit. Rows of a world that cannot be created here keep
+    their marks.
 
     Attributes:
         board: The board's folder.
@@ -76,7 +76,7 @@ class ReplayOptions:
 
 
 def run_replay(options: ReplayOptions) -> int:
-    """Replays a board; 1 if something differs, else 2 if a world cannot be made."""
+    """Replays a board and returns the exit code: 1 if an episode differs, else 2 if a world cannot be created."""
     board = Board(options.board)
     for line in changed_worlds(board):
         print(line, file=sys.stderr)
@@ -88,9 +88,9 @@ def run_replay(options: ReplayOptions) -> int:
         if row.obstacle:
             print(f"error: {row.agent} in {row.world} cannot be replayed: {row.obstacle}", file=sys.stderr)
             continue
-        told = "verified" if row.is_verified else f"NOT VERIFIED, {len(row.differences)} differ"
+        verdict = "verified" if row.is_verified else f"NOT VERIFIED, {len(row.differences)} differ"
         same = "1 episode is" if row.num_same == 1 else f"{row.num_same} episodes are"
-        print(f"{row.agent} in {row.world}: {same} the same to the bit; {told}", flush=True)
+        print(f"{row.agent} in {row.world}: {same} the same to the bit; {verdict}", flush=True)
     try:
         mark(board, replayed)
         print(page_of(board))
@@ -108,7 +108,7 @@ class ExportOptions:
     Attributes:
         board: The board's folder.
         to: Format of the file.
-        out: The file; episodes.csv or episodes.parquet in the board's folder if not set.
+        out: The file; by default, episodes.csv or episodes.parquet in the board's folder.
     """
 
     board: Annotated[Path, Positional, arg(metavar="BOARD")]
@@ -129,10 +129,10 @@ def run_export(options: ExportOptions) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class MergeOptions:
-    """Merge boards with the same suite, split, and reading into a new one; every line is verified.
+    """Merge boards with the same suite, split, and reading into a new one after verifying every line.
 
     Attributes:
-        boards: Folders of two or more boards; they stay as they are.
+        boards: Folders of two or more boards; they are not changed.
         out: Folder of the new board.
     """
 
@@ -167,16 +167,16 @@ _LEAST_ALPHA = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class PowerOptions:
-    """Compute how many levels of each world a board needs to find a difference between two agents.
+    """Compute how many levels of each world a board needs to detect a difference between two agents.
 
     Attributes:
         first: Success rate of one agent.
         second: Success rate of the other.
-        models: Agents on the board, without references: a board corrects for all of their pairs.
-        worlds: Worlds of the board: it corrects for the pairs in all of them.
-        agreement: Correlation of their outcomes on the same level, 0 for none.
-        alpha: Level of significance, two-sided.
-        power: Probability of finding the difference.
+        models: Number of agents on the board without references; p-values are corrected for all of their pairs.
+        worlds: Number of worlds on the board; p-values are corrected for the pairs in all of them.
+        agreement: Correlation of the two agents' outcomes on the same level; 0 for independence.
+        alpha: Significance level, two-sided.
+        power: Probability of detecting the difference.
     """
 
     first: Annotated[float, Positional, arg(metavar="RATE")]
@@ -195,7 +195,7 @@ class PowerOptions:
 
 
 def run_power(options: PowerOptions) -> None:
-    """Prints the number of levels."""
+    """Prints the required number of levels."""
     first, second = options.first, options.second
     if first == second:
         print(f"There is no difference to find: both succeed on {first:.0%} of the levels.")
@@ -229,14 +229,14 @@ def run_power(options: PowerOptions) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ForecastOptions:
-    """Tell from a board of a few episodes how long more would take, what it would cost, and how sure it would be.
+    """Estimate from a board with a few episodes the time, cost, and precision of a larger board.
 
-    A pilot is a board like any other: python -m benchmarks run ... --episodes 8. The same command with more episodes
-    goes on from it.
+    A pilot is an ordinary board: python -m benchmarks run ... --episodes 8. The same command with more episodes
+    continues it.
 
     Attributes:
         board: The pilot's folder.
-        levels: Levels of each world.
+        levels: Numbers of levels per world to estimate for.
     """
 
     board: Annotated[Path, Positional, arg(metavar="BOARD")]
@@ -248,22 +248,22 @@ class ForecastOptions:
 
 
 def run_forecast(options: ForecastOptions) -> None:
-    """Prints a table."""
+    """Prints the forecast as a table."""
     found = forecast(Board(options.board), options.levels)
-    require(bool(found), f"{options.board} has no episode to tell anything from. Play some: python -m benchmarks run")
+    require(bool(found), f"{options.board} has no episodes to estimate from. Play some: python -m benchmarks run")
     table = []
-    for each in found:
-        usd = [f"{each.usd:.2f}"] if each.usd is not None else []
+    for part in found:
+        usd = [f"{part.usd:.2f}"] if part.usd is not None else []
         table.append(
             {
-                "levels": str(each.num_levels),
-                "world": each.world,
-                "agent": each.agent,
-                "pilot": str(each.num_pilot),
-                "time": duration(each.seconds),
-                "tokens": "" if each.tokens is None else f"{each.tokens:,.0f}",
-                "USD": " + ".join([*usd, *(["price unknown"] if each.is_price_unknown else [])]),
-                "success within": "" if each.half_width is None else f"±{each.half_width:.3f} at most",
+                "levels": str(part.num_levels),
+                "world": part.world,
+                "agent": part.agent,
+                "pilot": str(part.num_pilot),
+                "time": duration(part.seconds),
+                "tokens": "" if part.tokens is None else f"{part.tokens:,.0f}",
+                "USD": " + ".join([*usd, *(["price unknown"] if part.is_price_unknown else [])]),
+                "success within": "" if part.half_width is None else f"±{part.half_width:.3f} at most",
             }
         )
     print(text_table(table))
@@ -274,17 +274,17 @@ _DIGEST_CHARS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class SuitesOptions:
-    """Name the suites there are.
+    """List the available suites.
 
     Attributes:
-        digests: Whether to print the hashes of suites and worlds, too, which starts every world.
+        digests: Also print the hashes of suites and worlds, which starts every world.
     """
 
     digests: bool = False
 
 
 def run_suites(options: SuitesOptions) -> None:
-    """Prints a line for each suite, and one for each of its worlds."""
+    """Prints one line per suite and one for each of its worlds."""
     for suite in SUITES.values():
         print(f"{suite.name} version {suite.version}: {suite.summary}; {suite.episodes} levels of each world")
         print("".join(f"  {line}\n" for line in _worlds(suite, digests=options.digests)), end="")

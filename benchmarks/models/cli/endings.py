@@ -1,4 +1,4 @@
-"""How a run ended, for people: who left early, what went wrong, and what to do about it."""
+"""Messages at the end of a run: which agents stopped early, which errors occurred, and what to do."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _REMEDIES = {
     "HTTP 404": "Check the model's name and the address, which needs its version, such as /v1.",
     "HTTP 4": "Fix its settings.",
 }
-"""What helps against a provider's lasting failures, by pattern; the first that fits counts."""
+"""Suggestions for permanent provider failures, by regex; the first match applies."""
 _AGAIN = "The same command tries again."
 
 
 def told_of(run: BoardRun) -> list[str]:
-    """Returns what kept a run from playing every level, a line each."""
+    """Returns why a run did not play every level, one line per reason."""
     lines = [told_left_out(world, faults.values()) for world, faults in run.left_out.items() if faults]
     lines += [
         f"{part.agent} left {part.world} after {part.num_done:,} of {part.num_wanted:,} episodes: its interval is "
@@ -47,7 +47,7 @@ def told_of(run: BoardRun) -> list[str]:
         if run.is_narrow_enough(part) and part.num_done < part.num_wanted
     ]
     if run.reason:
-        # Only now: episodes that were under way have cost something, too
+        # Computed at the end, because episodes that were still running cost money, too
         spent = f" ({run.spent_usd:.2f} USD on this board)" if run.plan.budget_usd is not None else ""
         lines.append(f"Stopped: {run.reason}{spent}. {run.remedy}")
     counts = run.not_started()
@@ -62,7 +62,7 @@ def told_of(run: BoardRun) -> list[str]:
             if part.has_left
         ]
     num_errors = {total.label: total.num_errors for total in run.progress.agents()}
-    players = {each.label: each for each in run.contestants}
+    players = {contestant.label: contestant for contestant in run.contestants}
     for label, failure in run.failures.items():
         how_often = f" {num_errors[label]} times" if num_errors[label] > 1 else ""
         lines.append(f"{label} failed{how_often}, at last: {failure.rstrip('.')}. {_remedy(failure, players[label])}")
@@ -74,10 +74,11 @@ def _episodes(count: int) -> str:
 
 
 def unread_of(run: BoardRun) -> list[str]:
-    """Returns an agent's unread, cut-off, and uncounted responses and changed models as lines for the end of a run.
+    """Returns messages about an agent's unread, cut-off, and uncounted responses and about changed model IDs.
 
-    Counts all of the agent's turns on the board, except in episodes that a failure ended: unread ones by world, so that
-    worlds with many turns do not hide one with few, and cut-off ones of all worlds, as their limit is the agent's.
+    Covers all of the agent's turns on the board, except in episodes that ended with an error. Unread responses are
+    counted by world, so that worlds with many turns do not hide one with few; cut-off responses are counted over all
+    worlds, as their limit is the agent's.
     """
     worlds = [world["label"] for world in run.board.record["worlds"]]
     played = [episode for episode in run.board.episodes() if not episode["error"]]
@@ -86,7 +87,7 @@ def unread_of(run: BoardRun) -> list[str]:
         turns: list[Record] = []
         for world in worlds:
             where = f" in {world}" if len(worlds) > 1 else ""
-            episodes = [each for each in played if (each["agent"], each["world"]) == (player.label, world)]
+            episodes = [episode for episode in played if (episode["agent"], episode["world"]) == (player.label, world)]
             lines += _limit_lines(player, where, episodes)
             of_world = [turn for episode in episodes for turn in episode["turns"]]
             lines += _unread_line(player.label, where, of_world)
@@ -109,7 +110,7 @@ def unread_of(run: BoardRun) -> list[str]:
 
 
 def _limit_lines(player: Contestant, where: str, episodes: Sequence[Record]) -> Iterator[str]:
-    """Yields a line for each limit of the model that some episodes met, with what the server said most often."""
+    """Yields a line for each model limit that some episodes hit, with the most common server message."""
     remedy = " Raise it on the server, or send less with history=last_images:N." if player.asks_endpoint else ""
     happened = {
         "context": ("exceeded a limit of the model", remedy),
@@ -158,7 +159,7 @@ def _cut_line(player: Contestant, turns: Sequence[Record]) -> Iterator[str]:
 
 
 def _renamed(player: Contestant, name: str, value: object) -> str:
-    """Returns how to run an agent with another setting on the same board, which keeps one agent under each name."""
+    """Returns how to add an agent with a changed setting to the same board, where it needs a new name."""
     if player.spec is None:
         return f"with {name}={value} under another name"
     text = player.spec.text_with(name, value)
@@ -167,7 +168,7 @@ def _renamed(player: Contestant, name: str, value: object) -> str:
 
 
 def _token_limit(player: Contestant) -> tuple[str, int | None]:
-    """Returns the name and value of the setting that limits an agent's responses; None as value if it has none."""
+    """Returns the name and value of the setting that limits an agent's response length; the value may be None."""
     config = getattr(getattr(player.agent, "client", None), "config", None)
     if limit := getattr(config, "max_tokens", None):
         return "max_tokens", limit
@@ -175,7 +176,7 @@ def _token_limit(player: Contestant) -> tuple[str, int | None]:
 
 
 def _remedy(failure: str, contestant: Contestant) -> str:
-    """Returns what to do after a failure: repeat the command, or change something first if it would fail again."""
+    """Returns what to do after a failure: repeat the command, or first change what would make it fail again."""
     status = re.search(r"\bHTTP (4\d{2})\b", failure)
     if status is None or int(status[1]) in TRANSIENT_STATUSES or not contestant.asks_endpoint:
         return _AGAIN

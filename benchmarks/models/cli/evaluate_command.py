@@ -1,7 +1,7 @@
 """Evaluates one agent: `python -m benchmarks evaluate hf:DIR --world VLM/Sokoban-v0 --out boards/NAME`.
 
-It is a board like any other, so that it can be replayed, opened as a page and played on by further agents; what judges
-say stands beside success. Of a world that lists its levels, as the user's copy of a benchmark does, every item is
+The result is an ordinary board, which can be replayed, viewed as a page, and extended with further agents; judge scores
+are shown next to success. For a world that lists its levels, such as the user's copy of a benchmark, every item is
 played once.
 """
 
@@ -30,24 +30,24 @@ from vlm_envs.validation import require
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateOptions(JudgeOptions):
-    """Measure one agent, with what judges say beside its success; run again, it goes on where it stopped.
+    """Measure one agent's success and judge scores; the same command resumes where it stopped.
 
     Attributes:
-        agent: Who plays, as NAME or NAME,SETTING=VALUE,...: hf:DIR, openai:MODEL, ....
-        world: What is played, as ID or ID:ARGUMENT=VALUE,...; may be repeated. A benchmark of which you have a copy is
-            VLM/ZoomQA-v0:dataset=NAME,folder=DIR.
-        modes: Ways in which each world is asked: `ivgr` for its grounded and its textual stream and the four sets of
-            views of its test-time workflow. None for the one that the world is given.
-        episodes: Levels of each world; if not given, every item of a benchmark, and 256 levels of other worlds.
+        agent: The agent, as NAME or NAME,SETTING=VALUE,...: hf:DIR, openai:MODEL, ....
+        world: A world to play, as ID or ID:ARGUMENT=VALUE,...; may be repeated. For a benchmark of which you have a
+            copy, use VLM/ZoomQA-v0:dataset=NAME,folder=DIR.
+        modes: Prompt modes in which each world is played: `ivgr` for its grounded and textual prompts and the four
+            view sets of its test-time workflow. None plays only the mode of the world's arguments.
+        episodes: Levels of each world; by default, every item of a benchmark and 256 levels of other worlds.
         repeats: Episodes on each level.
-        split: Whose levels; a benchmark is all test.
-        reading: How actions are read; see run.
-        temperature: Of the agent's responses; 0 takes the likeliest. If not given, the agent's own.
-        top_p: Smallest probability mass that is kept; if not given, the agent's own.
-        max_tokens: Tokens a response may have; if not given, the agent's own.
+        split: The split the levels come from; benchmarks are all test.
+        reading: How actions are parsed; see run.
+        temperature: Sampling temperature; 0 is greedy. By default, the agent's own.
+        top_p: Nucleus sampling threshold; by default, the agent's own.
+        max_tokens: Maximum tokens per response; by default, the agent's own.
         out: The board's folder.
-        references: Whether random, lazy and oracle play too.
-        budget_usd: Begin nothing more once so much has been spent on this board.
+        references: Whether to also play random, lazy, and oracle.
+        budget_usd: Start no further episode once this much is spent on this board.
     """
 
     agent: Annotated[str, Positional, arg(metavar="AGENT")]
@@ -66,13 +66,13 @@ class EvaluateOptions(JudgeOptions):
 
     @property
     def worlds(self) -> tuple[str, ...]:
-        """What is played, in each way of asking."""
+        """The worlds to play, once per mode."""
         return self.world if self.modes is None else in_modes(self.world, self.modes)
 
     @property
     def sampled_agent(self) -> str:
-        """The agent with how its responses are drawn."""
-        # Models of one's own call the limit by another name
+        """The agent with its sampling settings."""
+        # Local models use a different name for the limit
         limit = "max_new_tokens" if "sampling" in setting_names(self.agent.partition(",")[0]) else "max_tokens"
         drawn = {"temperature": self.temperature, "top_p": self.top_p, limit: self.max_tokens}
         return ",".join([self.agent, *(f"{name}={value}" for name, value in drawn.items() if value is not None)])
@@ -80,28 +80,28 @@ class EvaluateOptions(JudgeOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class _WholePlan(RunPlan):
-    """Every item of worlds that list theirs."""
+    """Plays every item of worlds that list their items."""
 
     def num_levels(self, world: WorldSpec) -> int:
-        """Returns how many levels of a world are played."""
+        """Returns the number of levels to play in a world."""
         return world.num_levels or self.episodes
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Evaluation(RunOptions):
     def plan(self) -> RunPlan:
-        """Returns what the board shall hold."""
+        """Returns the plan for the board."""
         plan = super().plan()
         return plan if self.episodes is not None else _WholePlan(**vars(plan))
 
 
 def run_evaluate(options: EvaluateOptions) -> int:
-    """Plays what is missing, judges it, and prints both tables.
+    """Plays missing episodes, judges them, and prints both tables.
 
     Returns:
-        The exit code of `run`; also 1 if the judge does not answer, or verdicts are missing.
+        The exit code of `run`; also 1 if the judge does not answer or verdicts are missing.
     """
-    require(bool(options.world), "Name what is played: --world VLM/Sokoban-v0.")
+    require(bool(options.world), "Name a world to play: --world VLM/Sokoban-v0.")
     require_agent(with_model_in(options.agent.partition(",")[0]))
     same = ("episodes", "repeats", "split", "reading", "out", "references", "budget_usd")
     evaluation = _Evaluation(

@@ -1,12 +1,12 @@
-"""Judges recorded episodes again: `python -m benchmarks rescore BOARD`. Agents are not asked for responses.
+"""Rejudges recorded episodes: `python -m benchmarks rescore BOARD`. Agents are not asked for responses.
 
-The world of each episode is stepped with the recorded responses, so that judges read what it says today; an episode
-that does not go as it was recorded is refused. Of a line, only the `scores` of its turns, `judged`,
-`judge`, `unjudged`, and its seals are rewritten, and a row that was verified stays verified.
+The world of each episode is stepped with the recorded responses, so that judges read its current `info`; an episode
+that does not replay as recorded is an error. Of a line, only the `scores` of its turns, `judged`, `judge`, `unjudged`,
+and its seals are rewritten, and verified rows stay verified.
 
-`unjudged` lists the texts and answers of an episode that the judge gave no verdict on: what (`of`), the turn, and the
-judge whose earlier score was kept, if there was one. They are asked about again, alone, the next time. A judge that
-gives no verdict at all changes nothing.
+`unjudged` lists the texts and answers of an episode that have no verdict: the section or measure (`of`), the turn, and
+the judge whose earlier score was kept, if any. The next call asks about these alone. If a judge gives no verdict at
+all, nothing changes.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ from vlm_envs.validation import require
 EXIT_UNJUDGED = 1
 
 _BATCH = 64
-"""Episodes that are judged together; their pictures are in memory at once."""
+"""Episodes judged together; their images are in memory at the same time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RescoreOptions(JudgeOptions):
-    """Judge a board's episodes again, without asking any agent; if interrupted, the board stays as it was.
+    """Rejudge a board's episodes without asking any agent; an interrupted call leaves the board unchanged.
 
     Attributes:
         board: The board's folder.
@@ -65,13 +65,13 @@ class RescoreOptions(JudgeOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class Rescored:
-    """What came of judging a board.
+    """The result of judging a board.
 
     Attributes:
-        num_changed: Episodes with other scores, or from another judge, than before.
-        num_asked: Texts and answers that judges were asked about.
+        num_changed: Episodes whose scores or judge changed.
+        num_asked: Texts and answers sent to judges.
         num_unjudged: Of these, those without a verdict.
-        reason: Why the last of them has none; empty where that is not known.
+        reason: Reason for the last missing verdict; empty if unknown.
     """
 
     num_changed: int
@@ -101,7 +101,7 @@ class Rescored:
 
 
 def run_rescore(options: RescoreOptions) -> int:
-    """Rescores a board, and prints what the judges say of its rows; 1 where verdicts are missing."""
+    """Rescores a board and prints the judges' results by row; returns 1 if verdicts are missing."""
     board = Board(options.board)
     try:
         require_reachable(options.endpoints(), "No score was changed.")
@@ -125,26 +125,25 @@ def rescore(
     graders: Graders = NO_GRADERS,
     only_new: bool = False,
 ) -> Rescored:
-    """Replaces the scores of every episode, all at once; a kill on the way leaves the board as it was.
+    """Replaces the scores of every episode atomically; a killed process leaves the board unchanged.
 
-    Where a judge of that name gave no verdict on some texts the last time, only these are judged, and what another
-    judge scored.
+    If a judge with this label gave no verdict on some texts last time, only these and texts scored by other judges are
+    judged.
 
     Args:
         board: The board.
-        judge_for: As `judge_episodes` takes it.
-        label: What the board shall call the judge.
-        graders: Who grades answers and pictures.
-        only_new: Whether to leave out what a judge of that name has scored already, as judges may cost money.
+        judge_for: See `judge_episodes`.
+        label: Label of the judge on the board.
+        graders: Graders for answers and images.
+        only_new: Whether to skip scores by a judge with this label, as judging may cost money.
 
     Raises:
-        ConfigError: If an episode is not as it was written, does not go as it was recorded, or its world is not on the
-            board.
-        BusyFolderError: If somebody is writing to the board.
+        ConfigError: If an episode was edited or does not replay as recorded, or its world is not on the board.
+        BusyFolderError: If another process is writing to the board.
     """
     with board.writing():
         lines = board.lines()
-        require_as_written(board, lines, "nothing was changed")  # they are sealed again, so a changed one would pass
+        require_as_written(board, lines, "nothing was changed")  # lines are resealed, which would hide edits
         resumes = only_new or any(line.get("judge") == label and line.get("unjudged") for line in lines)
         known_judge = label if resumes else None
         rescored = list(lines)
@@ -173,7 +172,7 @@ def rescore(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps the client from logging each question without a verdict: they are counted."""
+    """Keeps the client from logging each missing verdict, as these are counted."""
     logger = logging.getLogger("agents.api.client")
     before, logger.disabled = logger.disabled, True
     try:
@@ -183,7 +182,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _to_judge(lines: Sequence[Record], known_judge: str | None) -> dict[str, list[int]]:
-    """Returns the numbers of the lines to judge, by world."""
+    """Returns the indices of the lines to judge, by world."""
     by_world: dict[str, list[int]] = defaultdict(list)
     for number, line in enumerate(lines):
         is_judged = known_judge is not None and line.get("judge") == known_judge and not line.get("unjudged")
@@ -206,19 +205,19 @@ def _made(board: Board, name: str) -> Any:
 
 
 def _again(line: Record, world: Any) -> Trajectory:
-    """Returns an episode with all that the world says of it; raises `ConfigError` where it is not the recorded one."""
+    """Returns an episode with the world's full `info`; raises `ConfigError` if it differs from the recorded one."""
     episode = play_again(line, world.unwrapped)
     recorded = [line["start_state_hash"], *((turn["state_hash"], turn["reward"]) for turn in line["turns"])]
     require(
         recorded == [episode.start_state_hash, *((turn.info["state_hash"], turn.reward) for turn in episode.turns)],
-        f"{name_of(line)} does not go as it was recorded, so nothing was changed. See what differs: python -m "
+        f"{name_of(line)} does not replay as recorded, so nothing was changed. To see the differences: python -m "
         "benchmarks replay BOARD",
     )
     return episode
 
 
 def _earlier_scores(line: Record, known_judge: str | None) -> EarlierScores:
-    """Returns the scores that an episode has; final are those that a known judge gave."""
+    """Returns an episode's scores; those by the known judge are final."""
     scores: dict[Place, float] = {
         (turn, section): score
         for turn, recorded in enumerate(line["turns"])
@@ -240,7 +239,7 @@ def _kept_from(line: Record) -> dict[Place, str]:
 def _with_scores(
     line: Record, earlier: EarlierScores, said: JudgedEpisode, graded: Mapping[str, float | None], label: str
 ) -> Record:
-    """Returns a line with what judges and graders say now; earlier scores stay where they gave no verdict."""
+    """Returns a line with the new scores; earlier scores are kept where there is no new verdict."""
     turns = [turn | {"scores": dict(scores)} for turn, scores in zip(line["turns"], said.scores, strict=True)]
     kept_from = _kept_from(line)
     missing = []
@@ -260,9 +259,9 @@ def _with_scores(
 
 
 def judged_text(episodes: Sequence[Record]) -> str:
-    """Returns success and judges' measures of every row; a measure that does not apply to it is left empty.
+    """Returns a table of success and judge measures by row; cells of measures that do not apply are empty.
 
-    Where a judge has said how much must be magnified, a second table tells them by stratum.
+    If a judge scored how much must be magnified, a second table lists the measures by stratum.
     """
     found = sorted(rows(episodes), key=lambda row: (row.world, -row.success, row.agent))
     names = dict.fromkeys(name for row in found for name in row.judged)

@@ -58,25 +58,25 @@ _Texts = UseAppendAction[tuple[str, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Measure agents on the same levels; run again, it goes on where it stopped.
+    """Measure agents on the same levels; the same command resumes where it stopped.
 
     Attributes:
-        config: A TOML file of these options, lists where an option may be repeated; what is said here too, counts.
-        agent: Who plays, as NAME or NAME,SETTING=VALUE,...: hf:DIR, openai:MODEL, ...; may be repeated.
-        world: What is played, as ID or ID:ARGUMENT=VALUE,...; may be repeated.
-        suite: Worlds and episodes by name, in place of --world; python -m benchmarks suites lists them.
-        episodes: Levels of each world; 256 unless a suite says otherwise.
+        config: A TOML file of these options, with lists for repeatable ones; the command line overrides it.
+        agent: An agent, as NAME or NAME,SETTING=VALUE,...: hf:DIR, openai:MODEL, ...; may be repeated.
+        world: A world, as ID or ID:ARGUMENT=VALUE,...; may be repeated.
+        suite: A named set of worlds and episodes, in place of --world; python -m benchmarks suites lists them.
+        episodes: Levels of each world; by default, 256 or the suite's number.
         repeats: Episodes on each level.
-        split: Whose levels.
-        reading: How actions are read. With lenient, the actions of the last complete <answer> are executed even if the
-            response is out of the format; the column "out of format" counts such turns. With strict, they are not.
+        split: The split the levels come from.
+        reading: How actions are parsed. With lenient, the actions of the last complete <answer> are executed even if
+            the response is out of the format; the column "out of format" counts such turns. With strict, they are not.
         out: The board's folder.
-        references: Whether random, lazy and oracle play too; lazy skips datasets without training or validation levels,
-            and the oracle skips worlds without a planner.
-        budget_usd: Begin nothing more once so much has been spent on this board.
-        stop_when_ci: Let an agent leave a world once half the width of its interval is at most this.
-        split_perception: Also play every world as text, as picture and text, and as picture with a true description,
-            and print what having to see costs each agent; random, lazy and oracle play the picture only.
+        references: Whether to also play random, lazy, and oracle; lazy skips datasets without training or validation
+            levels, and the oracle skips worlds without a planner.
+        budget_usd: Start no further episode once this much is spent on this board.
+        stop_when_ci: Let an agent leave a world once the half-width of its confidence interval is at most this.
+        split_perception: Also play every world as text, as image and text, and as image with a ground-truth
+            description, and print each agent's loss due to perception; random, lazy, and oracle play images only.
     """
 
     config: Path | None = None
@@ -100,12 +100,12 @@ class RunOptions:
         require(self.suite is None or not self.world, "Name worlds with --world, or a suite with --suite, not both.")
 
     def specs(self) -> list[WorldSpec]:
-        """Returns the worlds that were asked for; raises `ConfigError` if there is no such world or suite."""
+        """Returns the requested worlds; raises `ConfigError` if there is no such world or suite."""
         texts = self.world if self.suite is None else suite_named(self.suite).worlds
         return [WorldSpec.parse(text, self.split, self.reading) for text in texts]
 
     def worlds(self) -> list[WorldSpec]:
-        """Returns what is played, before any world is made.
+        """Returns the worlds to play without creating them.
 
         Raises:
             ConfigError: If there is no such world or suite.
@@ -114,12 +114,12 @@ class RunOptions:
         worlds = self.specs()
         labels = [world.label for world in worlds]
         for world in worlds:
-            require(labels.count(world.label) == 1, f"--world {world.label} is there twice.")
+            require(labels.count(world.label) == 1, f"--world {world.label} is given twice.")
             require_available(registered_name(world.env_id))
         return worlds
 
     def plan(self) -> RunPlan:
-        """Returns what the board shall hold.
+        """Returns the plan for the board.
 
         Raises:
             ConfigError: If there is no such world or suite.
@@ -139,14 +139,14 @@ class RunOptions:
 
 
 def run(options: RunOptions) -> int:
-    """Plays what is missing, and prints the board; 1 where failures left something out, 130 after Ctrl-C."""
+    """Plays missing episodes and prints the board; returns 1 if failures left episodes out, 130 after Ctrl-C."""
     board_run, code = play_board(options)
     print_unread(board_run)
     return code
 
 
 def print_unread(board_run: BoardRun) -> None:
-    """Prints how many responses could not be read or were cut off; a command calls this last."""
+    """Prints the number of unread and cut-off responses; commands call this last."""
     sys.stdout.flush()
     _print_lines(unread_of(board_run))
 
@@ -157,7 +157,7 @@ def _print_lines(lines: Iterable[str]) -> None:
 
 
 def play_board(options: RunOptions) -> tuple[BoardRun, int]:
-    """Plays a board like `run`, without its closing report, and returns the run and its exit code."""
+    """Plays a board like `run`, but without the closing report; returns the run and its exit code."""
     require(
         bool(options.out or options.world or options.suite),
         "Name worlds with --world ID, or a suite with --suite NAME, and the board's folder with --out boards/NAME.",
@@ -176,15 +176,15 @@ def play_board(options: RunOptions) -> tuple[BoardRun, int]:
 
 
 def play_missing(options: RunOptions, out: Path, own: Sequence[Contestant] = ()) -> tuple[BoardRun, int]:
-    """Plays what a board lacks, with progress and what kept it from being played on stderr.
+    """Plays a board's missing episodes; progress and reasons for skipped episodes go to stderr.
 
     Args:
-        options: What the board shall hold.
+        options: The plan for the board.
         out: The board's folder.
-        own: Contestants made in Python, besides those of the options.
+        own: Contestants created in Python, added to those in `options`.
 
     Returns:
-        The run, which is over, and its exit code.
+        The finished run and its exit code.
     """
     with fixed(world.env_id for world in options.worlds()):
         asked = asked_agents(options.agent, references=options.references)
@@ -195,8 +195,8 @@ def play_missing(options: RunOptions, out: Path, own: Sequence[Contestant] = ())
         require(
             all(not player.is_person or getattr(player.agent, "sees_pictures", True) for player in players)
             or all(world.kwargs.get("obs_mode") == "text" for world in plan.worlds),
-            "This terminal shows no colours, and so no pictures: --agent human,window=True, or set TERM=xterm-256color "
-            "and leave NO_COLOR unset.",
+            "This terminal shows no colors and therefore no images: use --agent human,window=True, or set "
+            "TERM=xterm-256color and unset NO_COLOR.",
         )
         few = few_items_lines(plan.worlds, options.episodes)
         _print_lines([*skipped, *few, *format_warnings(plan.worlds, players)])
@@ -209,7 +209,7 @@ def play_missing(options: RunOptions, out: Path, own: Sequence[Contestant] = ())
 
 
 def _probe_new(asked: Iterable[AgentSpec], out: Path, *, has_budget: bool) -> set[str]:
-    """Asks the models that are not on the board yet, before any world is made; returns their labels."""
+    """Probes the models that are not on the board yet, before any world is created; returns their labels."""
     known = Board.agents_in(out)
     served = make_contestants(spec for spec in asked if is_served(spec))
     try:
@@ -229,16 +229,16 @@ def _require_reachable(players: Iterable[Contestant]) -> None:
 
 
 def _views(plan: RunPlan) -> RunPlan:
-    """Returns the same levels in all views but the picture; tells which there are not."""
+    """Returns the same levels in all views except the image, and prints a message for missing views."""
     views, missing = zip(*map(split_views, plan.worlds), strict=True)
     _print_lines(filter(None, missing))
     return replace(plan, worlds=list(chain(*views)))
 
 
 def _played(plan: RunPlan, players: Sequence[Contestant], out: Path, probed: Container[str]) -> tuple[BoardRun, int]:
-    """Returns a run that is over, after saying what it lacks, and its exit code.
+    """Plays a plan, prints why episodes are missing, and returns the finished run and its exit code.
 
-    Models that have something left to play are probed, except those whose labels are in `probed`.
+    Models with missing episodes are probed, except those whose labels are in `probed`.
     """
     with ProgressDisplay(sys.stderr) as display:
         board_run = BoardRun(plan, players, out, display.show)
@@ -258,7 +258,7 @@ def _played(plan: RunPlan, players: Sequence[Contestant], out: Path, probed: Con
 
 
 def page_of(board: Board) -> str:
-    """Writes a board's page, and returns where it is, or why it could not be written: the board is whole without it."""
+    """Writes a board's page and returns its path as a message, or why it could not be written."""
     try:
         return f"The page of this board: {build_page(board.directory)}"
     except (OSError, RunDataError) as error:
@@ -267,15 +267,15 @@ def page_of(board: Board) -> str:
 
 
 def with_file(kind: type[Any], words: Sequence[str], prog: str) -> list[str]:
-    """Returns a command line with the options of the file that it names in front of it.
+    """Returns a command line with the options of its `--config` file inserted at the front.
 
     Args:
-        kind: What holds the command's options.
-        words: The command line. An option of it stands in place of the file's, of a list the whole list.
+        kind: The dataclass of the command's options.
+        words: The command line. Its options override those of the file; a repeated option overrides the whole list.
         prog: The command, for messages.
 
     Raises:
-        ConfigError: If the file cannot be read, or holds something that is no option or no value of one.
+        ConfigError: If the file cannot be read, or contains an unknown option or an invalid value.
     """
     joined = [f"{word}={after}" if word == _CONFIG else word for word, after in pairwise([*words, "--"])]
     names = [word.partition("=")[2] for word in joined if word.startswith(f"{_CONFIG}=")]
@@ -298,39 +298,39 @@ def with_file(kind: type[Any], words: Sequence[str], prog: str) -> list[str]:
 
 
 def _words(name: str, value: object) -> Iterator[str]:
-    """Yields an option of a file as a command line has it."""
+    """Yields an option of a file as command-line arguments."""
     if isinstance(value, bool):
         yield f"--{name}" if value else f"--no-{name}"
         return
-    for each in value if isinstance(value, list) else [value]:
+    for item in value if isinstance(value, list) else [value]:
         require(
-            isinstance(each, str | int | float), f"{name} must be a text, a number, or a list of those; got {each!r}."
+            isinstance(item, str | int | float), f"{name} must be a text, a number, or a list of those; got {item!r}."
         )
-        yield f"--{name}={each}"
+        yield f"--{name}={item}"
 
 
 _ON_THE_PAGE_ONLY = ("actions × best", "ruined", "seconds")
-"""What would make lines too long; what worlds and judges measure is left to the page, too."""
+"""Columns left out of the text table to keep its lines short; so are metrics of worlds and judges."""
 
 
 HeadedTable = tuple[str, list[dict[str, str]]]
-"""A heading, which may be empty, and the rows below it, as texts by column."""
+"""A heading, which may be empty, and its rows, as texts by column."""
 
 
 def board_text(board: Board) -> str:
-    """Returns the tables of a board as text."""
+    """Returns a board's tables as text."""
     return tables_text(board_tables(board))
 
 
 def tables_text(tables: Iterable[HeadedTable]) -> str:
-    """Returns tables as text, one below the other."""
+    """Returns tables as text, separated by blank lines."""
     return "\n\n".join(f"{heading}\n{text_table(table)}".lstrip("\n") for heading, table in tables)
 
 
 def board_tables(board: Board) -> list[HeadedTable]:
-    """Returns a row for each agent in each world, and with several worlds a row for each agent over all of them.
+    """Returns a table with a row per agent and world and, with several worlds, a table with a row per agent.
 
-    Worlds are in the board's order, and in each the most successful agent comes first.
+    Worlds are in the board's order, and agents in each by descending success.
     """
     episodes = board.episodes()
     verified = verified_rows(board, episodes)
@@ -354,7 +354,7 @@ def board_tables(board: Board) -> list[HeadedTable]:
 
 
 def overall_tables(rows: Sequence[OverallRow]) -> list[HeadedTable]:
-    """Returns the table of agents over all worlds; none unless there are several worlds."""
+    """Returns the table of agents over all worlds; empty unless there are several worlds."""
     if not rows or rows[0].num_worlds < 2:
         return []
     table = [

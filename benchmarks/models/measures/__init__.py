@@ -1,1 +1,1 @@
-"""What a board says: success, effort, perception, groups and ways of asking."""
+"""Measures of a board: success, cost, comparisons, perception gaps, and exported tables."""

@@ -32,8 +32,8 @@ COLUMNS: Mapping[str, Kind] = tomllib.loads(Path(__file__).with_name("export_col
 def episode_rows(board: Board) -> list[dict[str, Any]]:
     """Returns one row per episode with the keys of `COLUMNS`, `metric.*`, and `judged.*`; unknown values are None.
 
-    Of an episode that was tried again after an error the last try counts, but tokens and costs are those of all tries,
-    so that their sums are the board's. Episodes that ended with an error have no success, reward, or first mistake.
+    For a retried episode, the last attempt counts, but tokens and costs include all attempts, so that their sums are
+    the board's. Episodes that ended with an error have no success, reward, or first mistake.
     """
     lines = board.lines()
     tries: dict[EpisodeKey, list[Record]] = defaultdict(list)
@@ -55,7 +55,7 @@ _COPIED = (
     *("agent", "world", "seed", "repeat", "agent_digest", "world_digest"),
     *("seconds", "wall_s", "address", "judge", "start_state_hash"),
 )
-"""Columns that hold a field of a line as it is."""
+"""Columns copied unchanged from a line."""
 
 
 def _row(tries: Sequence[Record], *, trusts_judge: bool) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def _row(tries: Sequence[Record], *, trusts_judge: bool) -> dict[str, Any]:
     turns = line.get("turns", [])
     row: dict[str, Any] = {name: line.get(name) for name in _COPIED}
     for name in ("prompt_tokens", "completion_tokens"):
-        used = [turn["usage"][name] for each in tries for turn in each.get("turns", []) if name in turn["usage"]]
+        used = [turn["usage"][name] for attempt in tries for turn in attempt.get("turns", []) if name in turn["usage"]]
         row[name] = round(sum(used)) if used else None
     tokens = spent("tokens", tries)
     row |= {
@@ -89,15 +89,15 @@ def _row(tries: Sequence[Record], *, trusts_judge: bool) -> dict[str, Any]:
 
 
 def _writable(value: Any) -> Any:
-    """Returns a value whose text has a UTF-8 form; errors and names can quote lone surrogates, which have none."""
+    """Returns a value that can be encoded as UTF-8; errors and names may quote lone surrogates, which cannot."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def exported(board: Board, form: Format) -> bytes:
-    """Returns a board as the content of a file.
+    """Returns a board as the bytes of a file.
 
     Raises:
-        EngineUnavailableError: If it is Parquet and pyarrow is not installed.
+        EngineUnavailableError: If pyarrow is needed and not installed.
     """
     rows = episode_rows(board)
     return _csv(rows) if form == "csv" else _parquet(rows)
@@ -135,14 +135,14 @@ def _kind(name: str) -> Kind:
 
 
 def load_board(path: str | Path) -> pd.DataFrame:
-    """Returns a board as a data frame with one row per episode, in the columns of `COLUMNS`, `metric.*`, `judged.*`.
+    """Returns a board as a data frame with one row per episode and the columns `COLUMNS`, `metric.*`, and `judged.*`.
 
     Args:
         path: The board's folder.
 
     Raises:
         MissingRunDataError: If there is no board.
-        BrokenRunDataError: If it cannot be read.
+        BrokenRunDataError: If the board cannot be read.
         EngineUnavailableError: If pandas is not installed.
     """
     rows = episode_rows(Board(path))

@@ -1,4 +1,4 @@
-"""Agents compared over worlds: overall, in groups of levels, and by mode."""
+"""Comparisons of agents over worlds: overall, by group of levels, and by prompt mode."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Played = dict[str, dict[str, dict[Level, Record]]]
 
 @dataclass(frozen=True, kw_only=True)
 class OverallRow:
-    """One agent over all worlds that every contestant has played; each world has the same weight.
+    """One agent over all worlds that every contestant has played; worlds have equal weight.
 
     Attributes:
         agent: Its label on the board.
@@ -54,9 +54,10 @@ class OverallRow:
         low: Lower end of its 95% interval.
         high: Upper end.
         mean_rank: Mean rank by success rate among all agents listed, 1 for the best; ties share their mean rank.
-        indistinguishable_from: Agents whose mean success does not differ from its own at 0.05, by a paired test on the
-            levels both played, Holm-corrected over all pairs of contestants or, for pairs with a reference, over those.
-        below_lazy: Whether `lazy` has a higher mean success in the worlds that it has played.
+        indistinguishable_from: Agents whose mean success does not differ from this agent's at 0.05, by a paired test on
+            the levels both played. P-values are Holm-corrected over all pairs of contestants; pairs with a reference
+            are a separate family.
+        below_lazy: Whether `lazy` has a higher mean success in the worlds that both have played.
     """
 
     agent: str
@@ -70,21 +71,21 @@ class OverallRow:
 
     @property
     def is_reference(self) -> bool:
-        """Whether it is one of the baselines that are on every board."""
+        """Whether it is one of the references that are on every board."""
         return self.agent in REFERENCES
 
 
 def overall(episodes: Sequence[Record]) -> list[OverallRow]:
-    """Returns a row per agent, the most successful first; empty if no world was played by all contestants.
+    """Returns a row per agent in descending order of success; empty if no world was played by all contestants.
 
-    The worlds are those that all contestants have played. References that lack one of them are left out. In the
-    interval, worlds count as independent unless they share content such as images.
+    Compares the worlds that all contestants have played; references that lack one of them are left out. For the
+    interval, worlds are independent unless they share content such as images.
 
     Args:
-        episodes: As `Board.episodes` returns them; those that ended with an error count for nothing.
+        episodes: From `Board.episodes`; those that ended with an error are ignored.
 
-    Sources: the interval combines those of the worlds by Zou and Donner, Stat. Med. 27 (2008) 1693-1702; with one world
-        it is that world's. Differences are tested by flipping signs of whole clusters (`sign_flip_test`).
+    Sources: the worlds' intervals are combined by Zou and Donner, Stat. Med. 27 (2008) 1693-1702; a single world keeps
+        its own. Differences are tested by flipping the signs of whole clusters (`sign_flip_test`).
     """
     played: Played = defaultdict(lambda: defaultdict(dict))
     for episode in episodes:
@@ -117,19 +118,19 @@ def overall(episodes: Sequence[Record]) -> list[OverallRow]:
 
 
 def best_of(agents: Sequence[str], worlds: Sequence[str], rates: Rates) -> list[str]:
-    """Returns the agents with the highest mean success in some worlds, ties included."""
+    """Returns the agents with the highest mean success in `worlds`, including ties."""
     means = {agent: fmean(rates[agent][world] for world in worlds) for agent in agents}
     return [agent for agent, mean in means.items() if math.isclose(mean, max(means.values()), abs_tol=1e-9)]
 
 
 def is_below(reference: str, agent: str, worlds: Sequence[str], rates: Rates) -> bool:
-    """Returns whether a reference has a higher mean success than an agent in those worlds that it has played."""
+    """Returns whether a reference has a higher mean success than an agent in the worlds that both have played."""
     mine, its = shared_means(reference, agent, worlds, rates)
     return mine < its and not math.isclose(mine, its, abs_tol=1e-9)
 
 
 def shared_means(reference: str, agent: str, worlds: Sequence[str], rates: Rates) -> tuple[float, float]:
-    """Returns the mean success of an agent and of a reference in those worlds that the reference has played.
+    """Returns the mean success of an agent and of a reference in the worlds that both have played.
 
     Both are 0 if there are none.
     """
@@ -139,9 +140,9 @@ def shared_means(reference: str, agent: str, worlds: Sequence[str], rates: Rates
 
 
 def not_above(agent: str, worlds: Sequence[str], rates: Rates) -> str | None:
-    """Returns the reference because of which an agent is not named as best; None if it may be.
+    """Returns the reference that keeps an agent from being named best; None if the agent may be named.
 
-    It must solve something, no less than `lazy`, and more than `random`, in the worlds that these have played.
+    The agent must solve something, at least as much as `lazy`, and more than `random`, in the worlds both have played.
 
     Returns:
         `"lazy"`, `"random"`, `""` if the agent solves nothing, or None.
@@ -170,7 +171,7 @@ def _rate(episodes: Mapping[Level, Record]) -> float:
 
 
 def _interval(worlds: Mapping[str, Mapping[Level, Record]], names: Sequence[str]) -> Interval:
-    """Returns the interval of the mean of an agent's success rates."""
+    """Returns the confidence interval of an agent's mean success rate."""
     below, above, seen, is_shared = [], [], set[str](), False
     for name in names:
         episodes = list(worlds[name].values())
@@ -181,13 +182,13 @@ def _interval(worlds: Mapping[str, Mapping[Level, Record]], names: Sequence[str]
         content = set(filter(None, map(content_of, episodes)))
         is_shared, seen = is_shared or bool(content & seen), seen | content
     mean = fmean(_rate(worlds[name]) for name in names)
-    # Errors of worlds with the same content may be equal; then they add up as they are
+    # Errors of worlds that share content are correlated, so they are added instead of combined as independent
     low, high = (sum(errors) if is_shared else math.hypot(*errors) for errors in (below, above))
     return Interval(max(0.0, mean - low / len(names)), min(1.0, mean + high / len(names)))
 
 
 def _ranks(rates: Sequence[float]) -> list[float]:
-    """Returns the rank of each rate, 1 for the highest; equal rates share the mean of their ranks."""
+    """Returns the rank of each rate, 1 for the highest; ties share their mean rank."""
     return [sum(other > rate for other in rates) + (sum(other == rate for other in rates) + 1) / 2 for rate in rates]
 
 
@@ -210,13 +211,13 @@ def _p_value(
     if not all(sizes):
         return 1.0
     least_common = math.lcm(*sizes)
-    # Whole weights keep the test exact; with worlds of many different sizes they would be too large
+    # Integer weights keep the test exact, but with many different world sizes they would be too large
     unit = least_common if least_common <= 16 * max(sizes) else 1
     for world, of_world in levels.items():
         weight = unit / len(of_world)
         for level in of_world:
             pair = first[world][level], second[world][level]
-            # Content is the same in every world, but levels count as their world's own
+            # Content is the same in every world; levels without content belong to their world
             key = content_of(*pair) or (world, level_of(*pair))
             gain = int(bool(second[world][level]["success"])) - int(bool(first[world][level]["success"]))
             differences[key] += weight * gain
@@ -235,12 +236,12 @@ class GroupedRow:
     """One agent's accuracy in one world, by group.
 
     Attributes:
-        world: What the board calls the world.
-        agent: What it calls the agent.
-        groups: Scores of the items of each group, in the order of the groups; those without items are left out.
-        clusters: Of each group the clusters of its items; without them, items count as independent.
-        is_of_groups: Whether the score in all is the mean of the groups; else that of all items.
-        both_orders: Share of the items that were judged in both orders, and rightly in both; None where none were.
+        world: Label of the world.
+        agent: Label of the agent.
+        groups: Scores of the items by group, in the order of the groups; groups without items are left out.
+        clusters: Clusters of the items by group; items of groups without clusters are independent.
+        is_of_groups: Whether the overall score is the mean over groups; otherwise over all items.
+        both_orders: Share of the items judged in both orders that were right in both; None without such items.
     """
 
     world: str
@@ -262,32 +263,32 @@ class GroupedRow:
 
     @property
     def overall(self) -> float:
-        """What the benchmark calls the score in all."""
+        """The benchmark's overall score."""
         return self.of_groups if self.is_of_groups else self.of_items
 
 
 def grouped_rows(episodes: Sequence[Record], worlds: Sequence[Record]) -> list[GroupedRow]:
-    """Returns a row for each agent in each world that judges responses.
+    """Returns a row for each agent in each response-judging world.
 
     Args:
-        episodes: As `Board.episodes` returns them; those that ended with an error count in nothing.
+        episodes: From `Board.episodes`; those that ended with an error are ignored.
         worlds: The worlds of `Board.record`.
     """
-    judging = {each["label"]: each["kwargs"] for each in worlds if each["label"].startswith(_WORLD)}
+    judging = {entry["label"]: entry["kwargs"] for entry in worlds if entry["label"].startswith(_WORLD)}
     played: dict[tuple[str, str], list[Record]] = defaultdict(list)
-    for each in episodes:
-        if not each["error"] and each["world"] in judging:
-            played[each["world"], each["agent"]].append(each)
+    for episode in episodes:
+        if not episode["error"] and episode["world"] in judging:
+            played[episode["world"], episode["agent"]].append(episode)
     twins = {label: _twin(label, judging) for label in judging}
     rows = (
-        _row(world, agent, each, judging[world], played.get((twins[world] or "", agent), ()))
-        for (world, agent), each in played.items()
+        _row(world, agent, group, judging[world], played.get((twins[world] or "", agent), ()))
+        for (world, agent), group in played.items()
     )
     return [row for row in rows if row.groups]
 
 
 def grouped_text(rows: Sequence[GroupedRow]) -> str:
-    """Returns the rows as tables, one for each kind of groups; nothing without rows."""
+    """Returns the rows as text, one table per set of groups; empty without rows."""
     ordered = sorted(rows, key=lambda row: (row.world, -row.overall))
     tables = (text_table([_cells(row) for row in ordered if row.is_of_groups is kind]) for kind in (False, True))
     return "\n\n".join(filter(None, tables))
@@ -300,15 +301,15 @@ def _row(
     groups: dict[str, list[float]] = {}
     clusters: dict[str, list[Hashable]] = {}
     for metric, name in (_REWARDBENCH_GROUPS if is_rewardbench else _TRACKS).items():
-        scored = [each for each in episodes if (each.get("metrics") or {}).get(metric) is not None]
+        scored = [episode for episode in episodes if (episode.get("metrics") or {}).get(metric) is not None]
         if scored:
-            groups[name] = [float(each["metrics"][metric]) for each in scored]
-            clusters[name] = [cluster_of(each) for each in scored]
-    right = {(each["seed"], each["repeat"]): bool(each["success"]) for each in others}
+            groups[name] = [float(episode["metrics"][metric]) for episode in scored]
+            clusters[name] = [cluster_of(episode) for episode in scored]
+    right = {(episode["seed"], episode["repeat"]): bool(episode["success"]) for episode in others}
     both = [
-        bool(each["success"]) and right[each["seed"], each["repeat"]]
-        for each in episodes
-        if (each["seed"], each["repeat"]) in right
+        bool(episode["success"]) and right[episode["seed"], episode["repeat"]]
+        for episode in episodes
+        if (episode["seed"], episode["repeat"]) in right
     ]
     return GroupedRow(
         world=world,
@@ -333,7 +334,9 @@ def _cells(row: GroupedRow) -> dict[str, str]:
         groups[name] = ""
         if scores := row.groups.get(name):
             by_content = by_cluster(row.clusters.get(name) or range(len(scores)), scores).values()
-            interval = repeated_interval([sum(each) for each in by_content], [len(each) for each in by_content])
+            interval = repeated_interval(
+                [sum(cluster) for cluster in by_content], [len(cluster) for cluster in by_content]
+            )
             groups[name] = f"{with_interval(fmean(scores), interval)} of {len(scores)}"
     return {
         "world": row.world,
@@ -356,42 +359,42 @@ MODES: Mapping[str, Mapping[str, str]] = {
         "views both": "prompt_format=ivgr_views,views=both",
     }
 }
-"""Arguments of a world in each way of asking, by name."""
+"""Arguments of a world for each prompt mode, by name."""
 
 
 def in_modes(worlds: Sequence[str], name: str) -> tuple[str, ...]:
-    """Returns each world in each way of asking.
+    """Returns each world in each prompt mode.
 
     Args:
-        worlds: As ID or ID:ARGUMENT=VALUE,....
+        worlds: World arguments as ID or ID:ARGUMENT=VALUE,....
         name: A key of `MODES`.
 
     Raises:
-        ConfigError: If a world says itself how it is asked.
+        ConfigError: If a world already sets its prompt mode.
     """
     for world in worlds:
         named = {"prompt_format", "views"} & WorldSpec.parse(world).kwargs.keys()
         require(
             not named,
-            f"--world {world} has a {' and '.join(sorted(named))} of its own, and --modes {name} asks it in "
+            f"--world {world} sets {' and '.join(sorted(named))}, which --modes {name} varies over "
             f"{', '.join(MODES[name])}. Leave one of them out.",
         )
     return tuple(f"{world}{',' if ':' in world else ':'}{mode}" for world in worlds for mode in MODES[name].values())
 
 
 def modes_text(episodes: Sequence[Record], worlds: Sequence[str], name: str, split: str) -> str:
-    """Returns a table of success and box IoU by agent and way of asking, for each world.
+    """Returns a table of success and box IoU by agent and prompt mode for each world.
 
     Args:
-        episodes: Of a board.
-        worlds: As `in_modes` takes them.
+        episodes: Episodes of a board.
+        worlds: World arguments as in `in_modes`.
         name: A key of `MODES`.
-        split: Whose levels were played.
+        split: The split of the levels.
     """
     found = {(row.world, row.agent): row for row in rows(episodes)}
     parts = []
     for world in worlds:
-        labels = [WorldSpec.parse(each, split).label for each in in_modes([world], name)]
+        labels = [WorldSpec.parse(argument, split).label for argument in in_modes([world], name)]
         table = []
         for agent in dict.fromkeys(agent for _, agent in found):
             for mode, label in zip(MODES[name], labels, strict=True):

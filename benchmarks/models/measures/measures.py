@@ -1,4 +1,4 @@
-"""What a board says of one agent in one world, and of two agents on the same levels."""
+"""Measures of a board: rows for an agent in a world, and pairs of agents on the same levels."""
 
 from __future__ import annotations
 
@@ -23,51 +23,50 @@ Level = tuple[int, int]
 """Seed and repeat."""
 
 GRADED, ZOOM_NEED = GRADED_MEASURES = ("graded", "zoom_need")
-"""Measures that a model is asked for once per episode (`benchmarks.models.judged`)."""
+"""Measures that a model grades once per episode (`benchmarks.models.judged`)."""
 
 _PARTS = {"usd": ("usd",), "tokens": ("prompt_tokens", "completion_tokens")}
-"""What of a turn's usage adds up to what an episode took."""
+"""Keys of a turn's usage that are summed for an episode's cost and tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One agent in one world. Episodes that ended with an error are counted, and in nothing else.
+    """One agent in one world. Episodes that ended with an error are counted, but enter no measure.
 
     Attributes:
-        agent: What the board calls it.
-        world: What the board calls it.
-        view: How it is seen, as its `obs_mode` says.
-        models: IDs of the models that answered, as servers returned them, in the order in which they first appear.
-        addresses: URLs of the servers, in the same order; empty where they were not recorded.
-        num_unjudged: Texts and answers that judges were asked about and gave no verdict on; None where all have one.
-        num_asked: Texts and answers that judges were asked about; None where all have a verdict.
-        num_episodes: Episodes played to their end.
-        num_levels: Distinct levels of these episodes; None where each seed gave a level of its own.
-        num_errors: Episodes that a failure of the provider or of a worker ended.
-        num_successes: Of the played ones, solved.
-        interval: Of the success rate (`repeated_interval`); episodes on one level, under whichever seeds, and
-            questions about the same image or document are clusters.
+        agent: Label of the agent.
+        world: Label of the world.
+        view: Its `obs_mode`.
+        models: IDs of the models that answered, as servers returned them, in order of first appearance.
+        addresses: URLs of the servers, in the same order; empty if not recorded.
+        num_unjudged: Texts and answers sent to judges that have no verdict; None if all have one.
+        num_asked: Texts and answers sent to judges; None if all have a verdict.
+        num_episodes: Completed episodes.
+        num_levels: Distinct levels of these episodes; None if every seed had its own level.
+        num_errors: Episodes that ended with a provider or worker failure.
+        num_successes: Solved episodes.
+        interval: Confidence interval of the success rate (`repeated_interval`). Clusters are the episodes on one level,
+            whatever their seeds, and questions about the same image or document.
         reward: Mean return; None without episodes.
-        invalid_rate: Share of turns whose response was not in the format; None without turns.
-        ineffective_rate: Of turns with actions, the share in which none changed anything; None without such.
-        turns_to_success: Mean number of turns of solved episodes; None where none was solved.
-        turns_over_optimal: Mean ratio of turns taken to those that an optimal plan takes, of solved episodes; None
-            where no plan is known, or the board does not say how many actions a turn has.
-        over_optimal: The same of actions carried out.
-        regret: Mean number of actions a turn wasted, of turns with actions that left the level solvable; None where
+        invalid_rate: Share of turns whose response was out of the format; None without turns.
+        ineffective_rate: Share of the turns with actions in which no action had an effect; None without such turns.
+        turns_to_success: Mean number of turns of solved episodes; None if none was solved.
+        turns_over_optimal: Mean ratio of turns taken to turns of an optimal plan, over solved episodes; None if no plan
+            or no maximum number of actions per turn is known.
+        over_optimal: The same ratio for executed actions.
+        regret: Mean number of wasted actions per turn, over turns with actions that left the level solvable; None if
             no plan is known.
-        ruined_rate: Share of episodes with a turn that made the level unsolvable; None likewise.
-        mistakes: How often each kind of mistake was an unsolved episode's first. Judges' scores tell only where the
-            same judge has judged the whole world, so that rows compare.
-        pass_at: By k, the mean probability that one of k episodes of a level succeeds; empty without repeats.
-        pass_hat: By k, that all of them do.
-        tokens: Tokens sent and received, those of failed tries too, over the episodes played; None where they were not
-            counted of all.
-        usd: Cost of all episodes and of every failed try; None where a price is not known.
-        seconds: Median time of an episode; None where its agent did not take the time.
-        metrics: Means of what the world measures at the end, by name.
-        judged: Means of what judges say of an episode, by name (`benchmarks.models.judged`); empty where nobody
-            judged.
+        ruined_rate: Share of episodes with a turn that made the level unsolvable; None if no plan is known.
+        mistakes: How often each kind of mistake was the first of an unsolved episode. Judge scores are used only if the
+            same judge scored the whole world, so that rows are comparable.
+        pass_at: By k, the mean probability that at least one of k episodes of a level succeeds; empty without repeats.
+        pass_hat: By k, the mean probability that all of them succeed.
+        tokens: Tokens sent and received, including failed attempts, per completed episode; None if some were not
+            counted.
+        usd: Cost of all episodes, including failed attempts; None if a price is unknown.
+        seconds: Median time of an episode; None if not measured.
+        metrics: Means of the world's final metrics, by name.
+        judged: Means of judge measures, by name (`benchmarks.models.judged`); empty if not judged.
     """
 
     agent: str
@@ -101,12 +100,12 @@ class Row:
 
     @property
     def num_models(self) -> int | None:
-        """How many models answered; None where it was one, or is not known."""
+        """Number of models that answered; None if one or unknown."""
         return len(self.models) if len(self.models) > 1 else None
 
     @property
     def num_addresses(self) -> int | None:
-        """How many servers answered; None where it was one, or is not known."""
+        """Number of servers that answered; None if one or unknown."""
         return len(self.addresses) if len(self.addresses) > 1 else None
 
     @property
@@ -116,12 +115,12 @@ class Row:
 
     @property
     def usd_per_success(self) -> float | None:
-        """Cost of a solved episode; None where a price is not known or nothing was solved."""
+        """Cost per solved episode; None if a price is unknown or no episode was solved."""
         return None if self.usd is None or not self.num_successes else self.usd / self.num_successes
 
     @property
     def tokens_per_success(self) -> float | None:
-        """Tokens of a solved episode; None where they were not counted or nothing was solved."""
+        """Tokens per solved episode; None if not counted or no episode was solved."""
         return None if self.tokens is None or not self.num_successes else self.tokens / self.success
 
 
@@ -131,22 +130,22 @@ def success_text(row: Row) -> str:
 
 
 def rows(lines: Sequence[Record], worlds: Iterable[Record] = ()) -> list[Row]:
-    """Returns a row for each agent in each world, in the order in which they first appear.
+    """Returns a row for each agent in each world, in order of first appearance.
 
     Args:
-        lines: As `Board.lines` returns them: of an episode that was tried again the last try counts, but all are paid.
-        worlds: The worlds of `Board.record`, which say how many actions a turn has.
+        lines: From `Board.lines`. The last attempt of an episode counts, but the costs of all attempts are included.
+        worlds: The worlds of `Board.record`, for their maximum numbers of actions per turn.
     """
     grouped: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for line in lines:
         grouped[line["agent"], line["world"]].append(line)
-    known = {each["label"]: each for each in worlds}
+    entries = {entry["label"]: entry for entry in worlds}
     judged = judged_worlds(lines)
-    return [_row(agent, world, group, known.get(world), world in judged) for (agent, world), group in grouped.items()]
+    return [_row(agent, world, group, entries.get(world), world in judged) for (agent, world), group in grouped.items()]
 
 
 def judged_worlds(lines: Iterable[Record]) -> set[str]:
-    """Returns the worlds whose played episodes were all judged, and by the same judge: their scores compare."""
+    """Returns the worlds whose completed episodes were all judged by the same judge, so that scores are comparable."""
     judges: dict[str, set[str | None]] = defaultdict(set)
     for line in lines:
         if not line["error"]:
@@ -157,15 +156,15 @@ def judged_worlds(lines: Iterable[Record]) -> set[str]:
 def _row(agent: str, label: str, lines: Sequence[Record], world: Record | None, is_judged: bool) -> Row:
     episodes = list({(line["seed"], line["repeat"]): line for line in lines}.values())
     actions_per_turn = None if world is None else world.get("max_actions_per_turn")
-    played = [each for each in episodes if not each["error"]]
-    turns = [turn for each in played for turn in each["turns"]]
+    played = [episode for episode in episodes if not episode["error"]]
+    turns = [turn for episode in played for turn in episode["turns"]]
     acting = [turn for turn in turns if turn["actions"]]
-    solved = [each for each in played if each["success"]]
+    solved = [episode for episode in played if episode["success"]]
     by_level: dict[int, list[bool]] = defaultdict(list)
-    for each in played:
-        by_level[each["seed"]].append(bool(each["success"]))
-    mistakes = (first_mistake(each, trusts_judge=is_judged) for each in played)
-    seconds = _known(each.get("seconds") for each in played)
+    for episode in played:
+        by_level[episode["seed"]].append(bool(episode["success"]))
+    mistakes = (first_mistake(episode, trusts_judge=is_judged) for episode in played)
+    seconds = _known(episode.get("seconds") for episode in played)
     tokens = spent("tokens", lines)
     return Row(
         agent=agent,
@@ -175,15 +174,15 @@ def _row(agent: str, label: str, lines: Sequence[Record], world: Record | None, 
         num_levels=num_levels if (num_levels := num_levels_of(played)) < len(by_level) else None,
         num_errors=len(episodes) - len(played),
         num_successes=len(solved),
-        interval=share_interval(played, [bool(each["success"]) for each in played]),
-        reward=_mean(each["total_reward"] for each in played),
+        interval=share_interval(played, [bool(episode["success"]) for episode in played]),
+        reward=_mean(episode["total_reward"] for episode in played),
         invalid_rate=_mean(turn["parse_error"] is not None for turn in turns),
         ineffective_rate=_mean(turn["action_effective"] is False for turn in acting),
         turns_to_success=_mean(map(turns_to_success, solved)),
-        turns_over_optimal=_mean(turns_over_optimal(each, actions_per_turn) for each in solved),
+        turns_over_optimal=_mean(turns_over_optimal(episode, actions_per_turn) for episode in solved),
         over_optimal=_mean(map(actions_over_optimal, solved)),
-        regret=_mean(regret for each in played for regret in regrets(each)),
-        ruined_rate=_mean(ruined_at(each) is not None for each in played if is_solver_known(each)),
+        regret=_mean(regret for episode in played for regret in regrets(episode)),
+        ruined_rate=_mean(ruined_at(episode) is not None for episode in played if is_solver_known(episode)),
         mistakes=dict(Counter(mistake.kind for mistake in mistakes if mistake).most_common()),
         pass_at=_over_repeats(by_level, pass_at_k),
         pass_hat=_over_repeats(by_level, pass_hat_k),
@@ -193,18 +192,18 @@ def _row(agent: str, label: str, lines: Sequence[Record], world: Record | None, 
         metrics=_means(played, "metrics"),
         judged=_means(played, "judged"),
         models=tuple(dict.fromkeys(model for turn in turns if (model := turn.get("model")))),
-        addresses=tuple(dict.fromkeys(address for each in played if (address := each.get("address")))),
+        addresses=tuple(dict.fromkeys(address for episode in played if (address := episode.get("address")))),
         **_unjudged(played),
     )
 
 
 def _unjudged(episodes: Sequence[Record]) -> dict[str, int]:
-    """Returns how many texts and answers have no verdict, and of how many; nothing where all have one."""
-    missing = [entry for each in episodes for entry in each.get("unjudged") or ()]
+    """Returns the number of texts and answers without a verdict and of all; empty if all have one."""
+    missing = [entry for episode in episodes for entry in episode.get("unjudged") or ()]
     if not missing:
         return {}
-    texts = sum(len(turn["scores"]) for each in episodes for turn in each["turns"])
-    measures = sum(name in (each.get("judged") or {}) for each in episodes for name in GRADED_MEASURES)
+    texts = sum(len(turn["scores"]) for episode in episodes for turn in episode["turns"])
+    measures = sum(name in (episode.get("judged") or {}) for episode in episodes for name in GRADED_MEASURES)
     return {
         "num_unjudged": len(missing),
         "num_asked": texts + measures + sum("kept" not in entry for entry in missing),
@@ -214,7 +213,7 @@ def _unjudged(episodes: Sequence[Record]) -> dict[str, int]:
 def _over_repeats(
     by_level: Mapping[int, Sequence[bool]], estimate: Callable[[int, int, int], float]
 ) -> dict[int, float]:
-    """Returns an estimate by k: powers of 2 up to the repeats that every level has, and their number itself."""
+    """Returns an estimate by k, for powers of 2 up to the repeats that every level has, and for that number itself."""
     fewest = min(map(len, by_level.values()), default=0)
     if fewest < 2:
         return {}
@@ -227,15 +226,15 @@ def _over_repeats(
 
 def _means(episodes: Sequence[Record], kind: str) -> dict[str, float]:
     """Returns the mean of each named number over the episodes that have it."""
-    told = [each.get(kind) or {} for each in episodes]
-    names = dict.fromkeys(name for each in told for name in each)
-    return {name: fmean(each[name] for each in told if name in each) for name in names}
+    values = [episode.get(kind) or {} for episode in episodes]
+    names = dict.fromkeys(name for value in values for name in value)
+    return {name: fmean(value[name] for value in values if name in value) for name in names}
 
 
 def spent(name: Literal["usd", "tokens"], lines: Sequence[Record]) -> float | None:
-    """Returns what all tries took, those that failed until they did; None if none of them says, or a whole one not."""
+    """Returns the usage of all attempts, including failed ones; None if unknown for all or for a completed one."""
     played = [line.get(name) for line in lines if not line["error"]]
-    # What ended an episode has no price; what came before it was paid all the same
+    # The turn that failed has no price, but the turns before it were paid
     usages = [turn["usage"] for line in lines if line["error"] for turn in line.get("turns", ())]
     lost = [usage[part] for usage in usages for part in _PARTS[name] if part in usage]
     known = _known([*played, *lost])
@@ -247,24 +246,24 @@ def _known(values: Iterable[float | None]) -> list[float]:
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    """Returns the mean of the values that are known; None if none is."""
+    """Returns the mean of the known values; None if there are none."""
     known = _known(values)
     return float(fmean(known)) if known else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """Two agents on the levels of one world that both have played.
+    """Two agents on the levels of one world that both played.
 
     Attributes:
-        world: What the board calls it.
-        first: One agent.
-        second: The other one.
-        outcomes: Which of them solved what, of episodes with equal level and repeat.
-        p_value: That they solve equally many, by `outcomes.test`: McNemar's exact test, or a sign-flip test of whole
-            clusters if levels were played several times or share an image or a document. Holm-corrected over all pairs
-            of contestants in all worlds; pairs with a reference are a family of their own.
-        reward: Difference of their mean returns, its p-value corrected in the same way.
+        world: Label of the world.
+        first: Label of one agent.
+        second: Label of the other agent.
+        outcomes: Successes of both, paired by level and repeat.
+        p_value: P-value that both solve equally many, by `outcomes.test`: McNemar's exact test, or a sign-flip test of
+            whole clusters if levels were repeated or share an image or a document. Holm-corrected over all pairs
+            of contestants in all worlds; pairs with a reference are a separate family.
+        reward: Difference of their mean returns; its p-value is corrected in the same way.
     """
 
     world: str
@@ -276,11 +275,11 @@ class Pair:
 
 
 def pairs(episodes: Sequence[Record]) -> list[Pair]:
-    """Returns every pair of agents in every world, on the levels that both have played, p-values corrected."""
+    """Returns all pairs of agents in every world, on the levels that both played, with corrected p-values."""
     worlds: dict[str, dict[str, dict[Level, Record]]] = defaultdict(lambda: defaultdict(dict))
-    for each in episodes:
-        if not each["error"]:
-            worlds[each["world"]][each["agent"]][each["seed"], each["repeat"]] = each
+    for episode in episodes:
+        if not episode["error"]:
+            worlds[episode["world"]][episode["agent"]][episode["seed"], episode["repeat"]] = episode
     found = []
     for world, agents in worlds.items():
         for first, second in itertools.combinations(agents, 2):
@@ -300,25 +299,25 @@ def pairs(episodes: Sequence[Record]) -> list[Pair]:
 
 
 def actions_over_optimal(episode: Record) -> float | None:
-    """Returns the actions a solved episode carried out, over those of an optimal plan; None where nobody knows one."""
+    """Returns the ratio of a solved episode's actions to those of an optimal plan; None if no plan is known."""
     needed = _needed(episode)
     return sum(len(turn["actions"]) for turn in _until_solved(episode)) / needed if needed else None
 
 
 def turns_to_success(episode: Record) -> int:
-    """Returns the turns that a solved episode took."""
+    """Returns the number of turns that a solved episode took."""
     return len(_until_solved(episode))
 
 
 def turns_over_optimal(episode: Record, actions_per_turn: int | None) -> float | None:
-    """Returns the turns a solved episode took, over those in which an optimal plan can be carried out.
+    """Returns the ratio of a solved episode's turns to the turns that an optimal plan needs.
 
     Args:
-        episode: As a board stores it.
-        actions_per_turn: Most actions of a turn; None where nobody knows.
+        episode: A line of a board.
+        actions_per_turn: Maximum number of actions per turn; None if unknown.
 
     Returns:
-        The ratio, at least 1; None where nobody knows a plan or how many actions a turn has.
+        The ratio, at least 1; None if no plan or `actions_per_turn` is unknown.
     """
     needed = _needed(episode)
     if not needed or not actions_per_turn:
@@ -327,15 +326,15 @@ def turns_over_optimal(episode: Record, actions_per_turn: int | None) -> float |
 
 
 def regrets(episode: Record) -> list[float | None]:
-    """Returns the actions each turn wasted: those it carried out, and how many fewer are needed than before it.
+    """Returns the actions wasted in each turn: executed actions minus the reduction in actions still needed.
 
     Returns:
-        One number a turn, 0 for a part of an optimal plan; None where nobody knows a plan, where nothing was done or
-        left to do, and for the turn that made the level unsolvable, for which no number of actions makes up.
+        One number per turn, 0 for a part of an optimal plan; None if no plan is known, nothing was done or left to
+        do, or the turn made the level unsolvable.
     """
     wasted: list[float | None] = []
     for index, turn in enumerate(episode["turns"]):
-        # Whatever a world says of a plan from its end
+        # A solved episode has nothing left to do, even if the world still reports a plan
         before, left = _optimal(turn), 0 if _solves(episode, index) else turn["optimal_actions_left"]
         if not before or left is None or not turn["actions"] or _ruins(episode, index):
             wasted.append(None)
@@ -345,12 +344,12 @@ def regrets(episode: Record) -> list[float | None]:
 
 
 def ruined_at(episode: Record) -> int | None:
-    """Returns the index of the turn that made the level unsolvable, or ended it unsolved; None if none did."""
+    """Returns the index of the turn that made the level unsolvable or ended it unsolved; None if there is none."""
     return next((index for index in range(len(episode["turns"])) if _ruins(episode, index)), None)
 
 
 def is_solver_known(episode: Record) -> bool:
-    """Returns whether the world said of any turn how far the level was from its solution."""
+    """Returns whether the world reported the distance to the solution in any turn."""
     return any(_optimal(turn) is not None for turn in episode["turns"])
 
 
@@ -359,13 +358,13 @@ def _needed(episode: Record) -> int | None:
 
 
 def _optimal(turn: Record) -> int | None:
-    """Returns the length of an optimal plan before a turn; None where nobody knows one."""
+    """Returns the length of an optimal plan before a turn; None if unknown."""
     is_asked = "sample_id" in (turn.get("state") or {})
     return None if is_asked else turn["optimal_actions_before"]
 
 
 def _until_solved(episode: Record) -> list[Record]:
-    """Returns the turns up to the one that left nothing to do."""
+    """Returns the turns up to and including the one that solved the level."""
     turns: list[Record] = episode["turns"]
     end = next((number for number, turn in enumerate(turns, 1) if turn["optimal_actions_left"] == 0), len(turns))
     return turns[:end]
@@ -383,10 +382,10 @@ def _solves(episode: Record, index: int) -> bool:
 
 
 def corrected(pairs: Sequence[tuple[str, str]], p_values: Sequence[float]) -> list[float]:
-    """Returns Holm-corrected p-values of pairs of agents, in their order.
+    """Returns Holm-corrected p-values of pairs of agents, in the same order.
 
-    `random`, `lazy`, and `oracle` are on every board to give numbers a scale. Comparisons with them are corrected among
-    themselves and do not weaken comparisons of contestants.
+    `random`, `lazy`, and `oracle` are on every board for scale. Comparisons with them are corrected as a separate
+    family, so they do not weaken comparisons between contestants.
     """
     found = [0.0] * len(pairs)
     has_reference = [not set(REFERENCES).isdisjoint(pair) for pair in pairs]
@@ -415,15 +414,15 @@ def unread_turns(turns: Iterable[Record]) -> list[Record]:
 
 
 def why_unread(turn: Record) -> str:
-    """Returns why a response could not be read, as a clause that follows "because".
+    """Returns why a response could not be read, as a clause to follow "because".
 
-    The clause quotes nothing from the response, so turns can be counted by it.
+    The clause quotes nothing from the response, so that turns can be counted by it.
     """
     return _QUOTED_ACTION.sub("the answer does not begin with an action", _EXAMPLE.sub("", why_unread_exactly(turn)))
 
 
 def why_unread_exactly(turn: Record) -> str:
-    """Returns the same clause with the beginning of the answer, if that is the reason."""
+    """Returns the same clause with a quotation of the answer's beginning where that is the reason."""
     if reason := _OF_STOPS.get(turn["stop_reason"]):
         return reason
     if not turn["response"].strip():

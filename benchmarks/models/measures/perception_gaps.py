@@ -1,13 +1,13 @@
-"""Perception or planning? The same levels in four views, and what an agent loses by having to see.
+"""Perception or planning? Compares agents on the same levels in four views to measure the cost of perception.
 
-    image               the picture
-    text                the true state in words of the world's `representation`, no picture
+    image               the image
+    text                the true state in the world's `representation`, without an image
     image+text          both
-    image+description   the picture, and all that a perfect eye sees in it, said to be true
+    image+description   the image and a complete ground-truth description of it, labeled as true
 
-Whoever plans well and sees badly gains from words, whoever plans badly does not. Words of grid worlds in
-`natural_language` say where things are of each other and not in which cell; with `representation=structured` the text
-alone tells everything.
+An agent that plans well but perceives badly gains from text; an agent that plans badly does not. In grid worlds, the
+`natural_language` representation describes relative positions, not cells; with `representation=structured`, the text
+alone describes the full state.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from vlm_envs.terminal_tables import text_table
 from vlm_envs.world import World
 
 SEEN = "image"
-"""The view that all others are compared with."""
+"""The view to which all others are compared."""
 
 WITH_WORDS = ("text", "image+text", "image+description")
 """The other views: values of a world's `obs_mode`."""
@@ -48,27 +48,27 @@ Level = tuple[int, int]
 
 
 def view_of(world: Mapping[str, Any]) -> str:
-    """Returns how a world of a board is seen, from its record."""
+    """Returns the view of a board's world from its record."""
     return str(world.get("kwargs", {}).get("obs_mode", SEEN))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PerceptionGap:
-    """What words change for one agent: a view against the picture alone, on the same levels.
+    """One agent's difference between a view with text and the image alone, on the same levels.
 
     Attributes:
-        agent: What the board calls it.
-        world: What the board calls the world that shows its picture.
-        view: What is compared with the picture.
-        num_levels: Distinct levels played in both.
-        seen: Success rate with the picture.
-        told: Success rate in the view.
-        gap: Second less first: what the agent loses by having to see.
-        interval: Of the gap.
-        p_value: That it is 0, paired by cluster (a level, or the levels that share an image or a document);
-            Holm-corrected over all gaps of the board.
-        outcomes: Levels solved in which of them, before the picture, after the view.
-        reward: The same of the mean return, its p-value corrected likewise.
+        agent: Label of the agent.
+        world: Label of the world with the image alone.
+        view: The view compared with the image.
+        num_levels: Distinct levels played in both views.
+        seen: Success rate with the image.
+        told: Success rate in the other view.
+        gap: `told - seen`: the loss due to perception.
+        interval: Confidence interval of the gap.
+        p_value: P-value that the gap is 0, paired by cluster (a level, or the levels that share an image or a document)
+            and Holm-corrected over all gaps of the board.
+        outcomes: Levels by their outcome with the image (before) and in the view (after).
+        reward: Difference of the mean returns; its p-value is corrected in the same way.
     """
 
     agent: str
@@ -84,15 +84,15 @@ class PerceptionGap:
 
     @property
     def gap(self) -> float:
-        """What the agent loses by having to see."""
+        """The loss due to perception."""
         return self.told - self.seen
 
 
 def split_views(spec: WorldSpec) -> tuple[list[WorldSpec], str]:
-    """Returns a world in its views other than the picture, and why some are missing; empty if none is.
+    """Returns a world in its views other than the image, and why some are missing; an empty text if none is.
 
     Raises:
-        ConfigError: If it names a view itself, or has no words that could take the place of its picture.
+        ConfigError: If the world sets a view, or has no text view.
     """
     if "obs_mode" in spec.kwargs:
         raise ConfigError(f"--world {spec.label}: --split-perception chooses obs_mode; leave it out.")
@@ -101,32 +101,32 @@ def split_views(spec: WorldSpec) -> tuple[list[WorldSpec], str]:
         world = cast("World[Any, Any]", made.unwrapped)
         has_words = bool(info["state_text"]) and not world.view.tells_answer
         is_there = {"text": has_words, "image+text": has_words, "image+description": bool(world.true_description)}
-        why = "its words tell the right answer" if world.view.tells_answer else "nobody wrote it down"
+        why = "its text contains the right answer" if world.view.tells_answer else "it has no text for its image"
     missing = " and ".join(view for view, there in is_there.items() if not there)
     if not any(is_there.values()):
-        raise ConfigError(f"--world {spec.label} has no view but its picture, as {why}: leave it out.")
+        raise ConfigError(f"--world {spec.label} has no view but its image, because {why}: leave it out.")
     views = [replace(spec, kwargs={**spec.kwargs, "obs_mode": view}) for view in WITH_WORDS if is_there[view]]
-    return views, f"{spec.label} is not played as {missing}, as {why}." if missing else ""
+    return views, f"{spec.label} is not played as {missing}, because {why}." if missing else ""
 
 
 def perception_gaps(episodes: Sequence[Record], worlds: Iterable[Record]) -> list[PerceptionGap]:
-    """Returns the gap of every agent, world and view, where the same levels were played with the picture alone.
+    """Returns the gap of every agent, world, and view whose levels were also played with the image alone.
 
     Args:
-        episodes: As `Board.episodes` returns them; those with an error count for nothing.
+        episodes: From `Board.episodes`; those that ended with an error are ignored.
         worlds: The worlds of `Board.record`.
 
     Returns:
-        The gaps, by world, then by agent, in the order in which they first appear. Levels are the same where their
-        seed, their repeat and the hash of their start are.
+        The gaps, by world, then by agent, in order of first appearance. Two levels are the same if their seeds,
+        repeats, and start hashes match.
     """
     views = {world["label"]: (_seen_label(world), view_of(world)) for world in worlds}
     played: dict[tuple[str, str], dict[str, dict[Level, Record]]] = {}
-    for each in episodes:
-        if not each["error"] and each["world"] in views:
-            label, view = views[each["world"]]
-            by_view = played.setdefault((label, each["agent"]), defaultdict(dict))
-            by_view[view][each["seed"], each["repeat"]] = each
+    for episode in episodes:
+        if not episode["error"] and episode["world"] in views:
+            label, view = views[episode["world"]]
+            by_view = played.setdefault((label, episode["agent"]), defaultdict(dict))
+            by_view[view][episode["seed"], episode["repeat"]] = episode
     order = list(dict.fromkeys(label for label, _ in played))
     found = [
         gap
@@ -147,14 +147,14 @@ def _seen_label(world: Mapping[str, Any]) -> str:
         for name, value in world["kwargs"].items()
         if name != "obs_mode"
     }
-    is_adapted = "adapted" in world  # whose TOML file need not be there
+    is_adapted = "adapted" in world  # its TOML file may no longer exist
     return label_of(recorded_id(world["adapted"]) if is_adapted else registered_name(world["env_id"]), kwargs)
 
 
 def paired_on(
     levels: Sequence[Level], first: Mapping[Level, Record], second: Mapping[Level, Record]
 ) -> tuple[PairedOutcomes, PairedDifference]:
-    """Returns successes and rewards of the same levels in two sets of episodes, by cluster."""
+    """Returns the successes and rewards of two sets of episodes on the same levels, paired by cluster."""
     clusters = {level: cluster_of(first[level], second[level]) for level in levels}
     before, after = ({level: bool(of[level]["success"]) for level in levels} for of in (first, second))
     rewards = [[of[level]["total_reward"] for level in levels] for of in (first, second)]
@@ -165,7 +165,7 @@ def _gap(
     label: str, agent: str, view: str, seen: Mapping[Level, Record], told: Mapping[Level, Record]
 ) -> PerceptionGap | None:
     levels = [
-        each for each in seen if each in told and seen[each]["start_state_hash"] == told[each]["start_state_hash"]
+        level for level in seen if level in told and seen[level]["start_state_hash"] == told[level]["start_state_hash"]
     ]
     if not levels:
         return None
@@ -174,7 +174,7 @@ def _gap(
     intervals = []
     for episodes in (seen, told):
         solved = by_cluster(clusters, [bool(episodes[level]["success"]) for level in levels]).values()
-        intervals.append(repeated_interval([sum(each) for each in solved], [len(each) for each in solved]))
+        intervals.append(repeated_interval([sum(cluster) for cluster in solved], [len(cluster) for cluster in solved]))
     return PerceptionGap(
         agent=agent,
         world=label,
@@ -190,7 +190,7 @@ def _gap(
 
 
 def gaps_text(gaps: Sequence[PerceptionGap]) -> str:
-    """Returns gaps as a table of text."""
+    """Returns gaps as a text table."""
     return text_table(
         [
             {
@@ -210,6 +210,6 @@ def gaps_text(gaps: Sequence[PerceptionGap]) -> str:
 
 
 def with_interval(value: float, interval: tuple[float, float], form: str = ".3f") -> str:
-    """Returns a value with its interval as tables of text have it."""
+    """Returns a value and its interval as text for tables."""
     low, high = interval
     return f"{value:{form}} ({low:{form}} to {high:{form}})"

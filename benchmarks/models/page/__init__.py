@@ -1,1 +1,1 @@
-"""The page of a board: one HTML file with its numbers and its episodes."""
+"""A board's HTML page with its results and episodes."""

@@ -1,4 +1,4 @@
-"""A board's page: index.html with its numbers, figures, and episodes."""
+"""A board's page: index.html with its results, figures, and episodes."""
 
 from __future__ import annotations
 
@@ -38,29 +38,29 @@ _SCRIPTS = ("board_browsing.js", "episode_files.js", "table.js", "board.js")
 
 
 def build_page(directory: str | Path, *, single_file: bool = False, max_bytes: int = 16_000_000) -> Path:
-    """Writes `index.html` and the folder `episodes` into a board's folder, also while the board grows.
+    """Writes `index.html` and the folder `episodes` into a board's folder; safe while the board grows.
 
     Images are read from the board's folder `images`.
 
     Args:
         directory: The board's folder.
-        single_file: Whether turns and images are embedded in `index.html` instead.
-        max_bytes: Most bytes of turns and images in a single file.
+        single_file: Whether to embed turns and images in `index.html` instead.
+        max_bytes: Maximum size of the turns and images in a single file.
 
     Returns:
         Path of the HTML file.
 
     Raises:
         MissingRunDataError: If there is no board.
-        BrokenRunDataError: If it cannot be read.
+        BrokenRunDataError: If the board cannot be read.
         ConfigError: If a single file would be larger than `max_bytes`.
     """
     board = Board(directory)
     lines = board.lines()
-    episodes = list({EpisodeKey.of(line): line for line in lines}.values())  # as `Board.episodes`, read once
+    episodes = list({EpisodeKey.of(line): line for line in lines}.values())  # `Board.episodes`, without rereading
     table = rows(lines, board.record["worlds"])
     compared = pairs(episodes)
-    worlds = [each["label"] for each in board.record["worlds"]]
+    worlds = [world["label"] for world in board.record["worlds"]]
     played = {row.world for row in table}
     parts = [_part(name, index, table, compared) for index, name in enumerate(worlds) if name in played]
     ranking = overall(episodes)
@@ -72,7 +72,9 @@ def build_page(directory: str | Path, *, single_file: bool = False, max_bytes: i
         styles=[_HERE / "board.css"],
         payload={
             "labels": outlines(episodes, _order(worlds, table)),
-            "commands": {each["label"]: command for each in board.record["worlds"] if (command := play_command(each))},
+            "commands": {
+                world["label"]: command for world in board.record["worlds"] if (command := play_command(world))
+            },
             **source,
         },
         loads_files=not single_file,
@@ -98,13 +100,13 @@ def build_page(directory: str | Path, *, single_file: bool = False, max_bytes: i
 
 
 def _beside_page(board: Board, episodes: Sequence[Record]) -> dict[str, Any]:
-    """Writes the files of episodes, and returns where the page finds them and the images."""
+    """Writes the episode files and returns the page's paths to them and to the images."""
     write_files(board, episodes)
     return {"episode_folder": FOLDER, "episodes_per_file": EPISODES_PER_FILE, "image_folder": "images"}
 
 
 def _part(name: str, index: int, table: Sequence[Row], compared: Sequence[Pair]) -> dict[str, Any]:
-    """Returns what the page says of one world: `endings` are by agent, and `legend` names all of them."""
+    """Returns the page's content for one world: `endings` are by agent, and `legend` lists all kinds of them."""
     of_world = sorted((row for row in table if row.world == name), key=lambda row: (-row.success, row.agent))
     kinds = list(dict.fromkeys(kind for row in of_world for kind in row.mistakes))
     endings = {row.agent: _endings(row, kinds) for row in of_world}
@@ -121,7 +123,7 @@ def _part(name: str, index: int, table: Sequence[Row], compared: Sequence[Pair])
 
 
 def _endings(row: Row, kinds: Sequence[str]) -> list[tuple[str, int, float]]:
-    """Returns how episodes ended: kind, number, share of all, errors included."""
+    """Returns how a row's episodes ended: kind, count, and share of all, including errors."""
     of_kinds = {kind: row.mistakes.get(kind, 0) for kind in kinds}
     counts = {"solved": row.num_successes, **of_kinds, "error": row.num_errors}
     total = sum(counts.values())
@@ -129,7 +131,7 @@ def _endings(row: Row, kinds: Sequence[str]) -> list[tuple[str, int, float]]:
 
 
 def _address(agent: str, world: str, ending: str = "") -> str:
-    """Returns where on the page the episodes of a row are, or those with one ending."""
+    """Returns the page's link to a row's episodes, optionally only those with one ending."""
     narrowed = {
         "": {},
         "solved": {"filter": "solved"},
@@ -139,23 +141,23 @@ def _address(agent: str, world: str, ending: str = "") -> str:
 
 
 def _breakable(name: str) -> Markup:
-    """Returns a name that a line may break at its punctuation."""
+    """Returns a name with optional line breaks after its punctuation."""
     return Markup("<wbr>").join(re.split(r"(?<=[,/@=_])|(?<=:)(?=[A-Za-z])", name))
 
 
 def _settings(world: str) -> str:
-    """Returns the settings of what a board calls a world; empty where it has none."""
+    """Returns the settings in a world's label; empty if it has none."""
     return world.partition(":")[2].replace(",", ", ")
 
 
 def _order(worlds: Sequence[str], table: Sequence[Row]) -> list[tuple[str, str]]:
-    """Returns agents and worlds in the order in which a reader wants them: what is on every board comes last."""
+    """Returns pairs of agent and world in display order, references last."""
     agents = sorted(_agents(table), key=REFERENCES.__contains__)
     return [(agent, world) for world in worlds for agent in agents]
 
 
 def _agents(table: Sequence[Row]) -> list[str]:
-    """Returns the agents of a board, those with the highest mean success first."""
+    """Returns the agents of a board by descending mean success."""
     success: dict[str, list[float]] = {}
     for row in table:
         success.setdefault(row.agent, []).append(row.success)
@@ -163,7 +165,7 @@ def _agents(table: Sequence[Row]) -> list[str]:
 
 
 def _facts(record: Record, table: Sequence[Row], num_verified: int) -> list[str]:
-    """Returns what identifies a board, in a few words each."""
+    """Returns short facts that identify a board."""
     suite: Mapping[str, Any] = record.get("suite") or {}
     num_episodes = sum(row.num_episodes for row in table)
     usd = [row.usd for row in table if row.usd is not None]
@@ -180,16 +182,18 @@ def _facts(record: Record, table: Sequence[Row], num_verified: int) -> list[str]
 
 
 def play_command(world: Record) -> str:
-    """Returns the command that plays a world's levels, without a seed; empty if a setting cannot be typed.
+    """Returns the command for playing a world's levels, without a seed; empty if a setting cannot be typed.
 
     Args:
-        world: As a board's record names it.
+        world: The world's entry on a board.
     """
     if "adapted" in world or any(isinstance(value, dict) for value in world["kwargs"].values()):
         return ""
     values = {**world["kwargs"], "split": world["split"]}.items()
     settings = [f"{name}={tuple(value) if isinstance(value, list) else value}" for name, value in values]
-    return shlex.join(["vlm-envs", "play", world["env_id"], *(word for each in settings for word in ("--set", each))])
+    return shlex.join(
+        ["vlm-envs", "play", world["env_id"], *(word for setting in settings for word in ("--set", setting))]
+    )
 
 
 def lede(
@@ -197,15 +201,15 @@ def lede(
     models: Sequence[str],
     ranking: Sequence[OverallRow] = (),
 ) -> str:
-    """Returns who solves the most, in a sentence; agents that are on every board are its measure.
+    """Returns a sentence that names the most successful agents, with the references for scale.
 
-    Means are taken over the same worlds only; where agents have played different ones, each world has its best. An
-    agent is called the best only if `not_above` allows it.
+    Means cover the same worlds for all agents; if agents have played different worlds, the best of each world are
+    named. An agent is called the best only if `not_above` allows it.
 
     Args:
         table: All rows.
         models: Agents other than the references.
-        ranking: The agents over all worlds; tells which of them cannot be distinguished from the best.
+        ranking: The agents over all worlds, for those that cannot be distinguished from the best.
     """
     rates: dict[str, dict[str, float]] = {}
     for row in table:
@@ -221,12 +225,12 @@ def lede(
         bests = {
             world: best_of([agent for agent in models if world in rates[agent]], [world], rates) for world in worlds
         }
-        told = [
+        sentences = [
             f"in {short_id(world)} {_listed(best)} with {mean(best[0], [world])}"
             for world, best in bests.items()
             if not_above(best[0], [world], rates) is None
         ]
-        return f"Most solved: {'; '.join(told)}." if told else ""
+        return f"Most solved: {'; '.join(sentences)}." if sentences else ""
     if not models:
         return ""
     best = best_of(models, worlds, rates)
@@ -259,21 +263,21 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def short_id(world: str) -> str:
-    """Returns a world's id of what a board calls the world, without what all ids begin with."""
+    """Returns the id in a world's label, without the namespace `VLM/`."""
     return world.partition(":")[0].removeprefix("VLM/")
 
 
 _VIEWS = {
-    "text": "words alone",
-    "image+text": "picture and words",
-    "image+description": "picture and a true description",
+    "text": "text alone",
+    "image+text": "image and text",
+    "image+description": "image and a true description",
 }
 
 
 def gap_parts(gaps: Iterable[PerceptionGap]) -> dict[str, list[dict[str, Any]]]:
-    """Returns by world what the page says of each gap, agents together.
+    """Returns the page's content for each gap, by world and with each agent's gaps together.
 
-    `marks` are the places of the gap and of both ends of its interval, from 0 for 100 points less to 100 for 100 more.
+    `marks` are the positions of the gap and of the ends of its interval, from 0 for −100 points to 100 for +100 points.
     """
     parts: dict[str, list[dict[str, Any]]] = {}
     for gap in gaps:

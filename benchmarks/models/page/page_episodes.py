@@ -1,4 +1,4 @@
-"""The episodes of a board's page."""
+"""The episodes on a board's page."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from vlm_envs.records.report_page import script_json
 
 EPISODES_PER_FILE = 64
 FOLDER = "episodes"
-"""Folder beside the page that holds the files."""
+"""Folder next to the page that holds the episode files."""
 
 _INTERNED = ("text", "system")
-"""Fields of turns whose texts repeat; a file holds each text once."""
+"""Fields of turns whose texts repeat; each file stores a text once."""
 
 
 def outlines(episodes: Sequence[Record], order: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Returns what became of every episode, without turns.
+    """Returns a summary of every episode, without turns.
 
     Args:
-        episodes: All of them, in the order of their files.
-        order: Agents and worlds, in the order of the labels.
+        episodes: All episodes, in the order of their files.
+        order: Pairs of agent and world, in the order of the labels.
 
     Returns:
         `label`, `agent`, `world`, `num_recorded`, `num_failed`, and `episodes` for each agent in a world. Each episode
-        has `place`, its index among all; what is None, empty, or zero is left out.
+        has `place`, its index among all episodes; fields that are None, empty, or zero are left out.
     """
     judged = judged_worlds(episodes)
     grouped: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for place, episode in enumerate(episodes):
-        outline = _outline(episode, place, is_judged=episode["world"] in judged)
+    for index, episode in enumerate(episodes):
+        outline = _outline(episode, index, is_judged=episode["world"] in judged)
         grouped[episode["agent"], episode["world"]].append(outline)
     return [
         {
@@ -60,9 +60,9 @@ def outlines(episodes: Sequence[Record], order: Sequence[tuple[str, str]]) -> li
 
 
 def write_files(board: Board, episodes: Sequence[Record]) -> None:
-    """Writes the files of turns into the board's folder; files that would not change are left alone.
+    """Writes the episode files into the board's folder and skips unchanged ones.
 
-    A board only grows at its end, so its earlier files stay as they are.
+    A board only grows at its end, so earlier files stay unchanged.
     """
     folder = board.directory / FOLDER
     names = set()
@@ -76,15 +76,15 @@ def write_files(board: Board, episodes: Sequence[Record]) -> None:
 
 
 def remove_files(board: Board) -> None:
-    """Removes the files of turns, of which a single-file page has no use."""
+    """Removes the episode files, which a single-file page does not need."""
     _remove_others(board.directory / FOLDER, set())
 
 
 def embedded(board: Board, episodes: Sequence[Record], max_bytes: int) -> dict[str, Any]:
-    """Returns what a single-file page embeds: `files`, the files' contents, and `images`, data URIs by name.
+    """Returns the data that a single-file page embeds: `files`, the files' contents, and `images`, data URIs by name.
 
     Raises:
-        ConfigError: If it needs more than `max_bytes`.
+        ConfigError: If the data exceeds `max_bytes`.
     """
     files = list(contents(episodes))
     names = sorted({name for episode in episodes if episode.get("turns") for name in image_names(episode)})
@@ -105,7 +105,7 @@ def embedded(board: Board, episodes: Sequence[Record], max_bytes: int) -> dict[s
 
 
 def contents(episodes: Sequence[Record]) -> Iterator[dict[str, Any]]:
-    """Yields the content of each file: `texts`, and `episodes`, whose turns name texts by index; None without turns."""
+    """Yields each file's content: `texts`, and `episodes` whose turns refer to texts by index; None without turns."""
     for start in range(0, len(episodes), EPISODES_PER_FILE):
         texts: dict[str, int] = {}
         shown = [_course(episode, texts) for episode in episodes[start : start + EPISODES_PER_FILE]]
@@ -133,7 +133,7 @@ def _outline(episode: Record, place: int, *, is_judged: bool) -> dict[str, Any]:
 
 
 def _course(episode: Record, texts: dict[str, int]) -> dict[str, Any] | None:
-    """Returns the turns of an episode, each with its regret; adds texts that repeat to `texts`."""
+    """Returns the turns of an episode with their regrets; adds repeating texts to `texts`."""
     if not episode.get("turns"):
         return None
     course = shown_course(episode)
@@ -144,7 +144,7 @@ def _course(episode: Record, texts: dict[str, int]) -> dict[str, Any] | None:
 
 
 def _without_defaults(turn: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a turn without what the page assumes: None, empty values, and turns that end nothing."""
+    """Returns a turn without the page's default values: None, empty values, and turns that are not final."""
     ends = ("terminated", "truncated")
     return {name: value for name, value in turn.items() if value or (value in (0, False) and name not in ends)}
 

@@ -1,4 +1,4 @@
-"""The tables of a board's page: columns of measures, and agents by worlds."""
+"""The tables of a board's page: measures by row, and pairwise comparisons of agents."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Kind = Literal["count", "rate", "number", "usd"]
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """One measure of all rows of a table.
+    """One measure for all rows of a table.
 
     Attributes:
-        title: What it is called.
-        hint: What it means, in a sentence; may be empty.
-        kind: How its values are written.
+        title: Its heading.
+        hint: Its meaning, in one sentence; may be empty.
+        kind: How its values are formatted.
         values: One per row; None if unknown.
-        totals: What each value is a part of; empty where values stand for themselves.
+        totals: The total of which each value is a part; empty for plain values.
     """
 
     title: str
@@ -35,7 +35,7 @@ class Column:
 
     @property
     def texts(self) -> list[str]:
-        """Its values as they are printed; what is not known is nothing, never 0."""
+        """Its values as text; unknown values are empty, never 0."""
         texts = ["" if value is None else written(value, self.kind) for value in self.values]
         if not self.totals:
             return texts
@@ -48,7 +48,7 @@ _TABLE: dict[str, dict[str, list[Any]]] = tomllib.loads(
 
 
 def columns(rows: Sequence[Row]) -> list[Column]:
-    """Returns the measures of which at least one row knows something."""
+    """Returns the measures that are known for at least one row."""
     found = []
     for name, (title, hint, *kind) in _TABLE["measures"].items():
         values = tuple(None if (value := getattr(row, name)) is None else float(value) for row in rows)
@@ -70,7 +70,7 @@ def _kind(written: Sequence[Kind]) -> Kind:
 
 
 def written(value: float, kind: Kind) -> str:
-    """Returns a value as the page prints it."""
+    """Returns a value as formatted on the page."""
     if kind == "count":
         return f"{value:,.0f}"
     if kind == "usd":
@@ -79,19 +79,19 @@ def written(value: float, kind: Kind) -> str:
 
 
 SIGNIFICANT = 0.05
-"""Corrected p-value below which a cell has a colour."""
+"""Corrected p-value below which a cell is colored."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """What the agent of a row has over the agent of a column.
+    """The advantage of a row's agent over a column's agent.
 
     Attributes:
-        row: Who has it.
-        column: Over whom.
+        row: Agent of the row.
+        column: Agent of the column.
         difference: Difference of their success rates, in percentage points.
-        p_value: Holm-corrected, as that of the pair.
-        details: All that is known of the pair, in sentences.
+        p_value: The pair's Holm-corrected p-value.
+        details: Full description of the pair, in sentences.
     """
 
     row: str
@@ -102,23 +102,23 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """The difference with its sign."""
+        """The signed difference."""
         return signed_points(self.difference)
 
     @property
     def verdict(self) -> str:
-        """`"better"`, `"worse"`, or `""` where chance may have made the difference."""
+        """`"better"`, `"worse"`, or `""` if not significant."""
         if self.p_value >= SIGNIFICANT or not self.difference:
             return ""
         return "better" if self.difference > 0 else "worse"
 
 
 def matrix(agents: Sequence[str], pairs: Iterable[Pair]) -> list[list[Cell | None]]:
-    """Returns a row for each agent with a cell for each agent; None for itself, and for two without common levels.
+    """Returns a row of cells per agent; None for the agent itself and for pairs without common levels.
 
     Args:
-        agents: In the order of rows and columns.
-        pairs: Those of one world.
+        agents: Agents in the order of rows and columns.
+        pairs: Pairs of one world.
     """
     known = {}
     for pair in pairs:
@@ -128,7 +128,7 @@ def matrix(agents: Sequence[str], pairs: Iterable[Pair]) -> list[list[Cell | Non
 
 
 def _cell(pair: Pair, *, is_turned: bool) -> Cell:
-    """Returns the cell of a pair's first agent over its second; turned, of its second over its first."""
+    """Returns the cell of a pair's first agent over its second, or the reverse if turned."""
     outcomes, reward = pair.outcomes, pair.reward
     only_row, only_column = outcomes.num_only_before, outcomes.num_only_after
     row, column = pair.first, pair.second
@@ -154,7 +154,7 @@ def _cell(pair: Pair, *, is_turned: bool) -> Cell:
 
 
 def signed_points(points: float) -> str:
-    """Returns a difference in percentage points, as short as it can be."""
+    """Returns a difference in percentage points in its shortest form."""
     text = f"{points:+.1f}".removesuffix(".0")
     return "0" if text in ("+0", "-0") else text.replace("-", "−")
 

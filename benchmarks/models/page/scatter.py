@@ -1,4 +1,4 @@
-"""Success against what it costs: where the marks, whiskers and ticks of the graph stand."""
+"""A scatter plot of success against cost: positions of marks, whiskers, and ticks."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from benchmarks.models.page.page_tables import Kind, written
 WIDTH_PX, HEIGHT_PX = 520, 300
 LEFT_PX, RIGHT_PX, TOP_PX, BOTTOM_PX = 44, 16, 14, 42
 _LINE_PX = 15
-"""Least distance of two names that stand above each other."""
+"""Minimum vertical distance between two names."""
 _CHAR_PX, _MAX_CHARS = 6.8, 30
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """One agent in the graph, in pixels.
+    """One agent in the plot, in pixels.
 
     Attributes:
-        name: What the page calls it.
-        x: Where its cost stands; None for one that costs nothing, or nobody knows what: a line across the graph.
-        y: Where its success stands.
-        low_y: Lower end of the interval.
-        high_y: Upper end.
-        name_y: Where its name stands.
-        is_flipped: Whether its name stands at the left.
-        summary: Its numbers in words.
+        name: Label of the agent.
+        x: Position of its cost; None if it is free or unknown, drawn as a horizontal line.
+        y: Position of its success rate.
+        low_y: Position of the interval's lower end.
+        high_y: Position of the interval's upper end.
+        name_y: Position of its name.
+        is_flipped: Whether its name is on the left of the mark.
+        summary: Its numbers as text.
     """
 
     name: str
@@ -43,19 +43,19 @@ class Mark:
 
     @property
     def label(self) -> str:
-        """Its name, as far as there is room."""
+        """Its name, shortened to fit."""
         return self.name if len(self.name) <= _MAX_CHARS else f"{self.name[: _MAX_CHARS - 1]}…"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scatter:
-    """A graph of one world.
+    """The plot of one world.
 
     Attributes:
-        unit: What stands on the horizontal axis, which is logarithmic.
+        unit: Unit of the logarithmic horizontal axis.
         marks: The agents.
-        x_ticks: Text and place of each.
-        y_ticks: Likewise.
+        x_ticks: Text and position of each horizontal tick.
+        y_ticks: Text and position of each vertical tick.
     """
 
     unit: str
@@ -65,12 +65,12 @@ class Scatter:
 
 
 def scatter(rows: Sequence[Row]) -> Scatter | None:
-    """Returns the graph of one world's rows; None where nobody knows the cost of anybody.
+    """Returns the plot of one world's rows; None if no agent's cost is known.
 
-    The axis is of US dollars an episode if all agents that counted tokens have a price, else of tokens.
+    The axis shows US dollars per episode if all agents with token counts have a price, and otherwise tokens.
 
     Args:
-        rows: Those of one world.
+        rows: Rows of one world.
     """
     played = [row for row in rows if row.num_episodes]
     counted = [row for row in played if row.tokens]
@@ -84,14 +84,14 @@ def scatter(rows: Sequence[Row]) -> Scatter | None:
         return None
     low, high = _span(list(costs.values()))
 
-    def place(cost: float) -> float:
+    def position(cost: float) -> float:
         share = (math.log10(cost) - math.log10(low)) / (math.log10(high) - math.log10(low))
         return LEFT_PX + share * (WIDTH_PX - LEFT_PX - RIGHT_PX)
 
     kind: Kind = "usd" if is_priced else "count"
     marks = []
     for row in played:
-        name, x = row.agent, place(costs[row.agent]) if row.agent in costs else None
+        name, x = row.agent, position(costs[row.agent]) if row.agent in costs else None
         success, low_end, high_end = (written(rate, "rate") for rate in (row.success, *row.interval))
         mark = Mark(
             name=name,
@@ -107,20 +107,20 @@ def scatter(rows: Sequence[Row]) -> Scatter | None:
     return Scatter(
         unit="USD an episode" if is_priced else "tokens an episode",
         marks=_with_names_apart(marks),
-        x_ticks=[(written(tick, kind), place(tick)) for tick in _ticks(low, high)],
+        x_ticks=[(written(tick, kind), position(tick)) for tick in _ticks(low, high)],
         y_ticks=[(f"{percent}%", _height(percent / 100)) for percent in (0, 25, 50, 75, 100)],
     )
 
 
 def _span(costs: Sequence[float]) -> tuple[float, float]:
-    """Returns a range with some air on a logarithmic scale, at least a factor of 10 wide."""
+    """Returns a range with some margin on a logarithmic scale, at least a factor of 10 wide."""
     low, high = min(costs) / 1.4, max(costs) * 1.4
     widen = max(1.0, math.sqrt(10 * low / high))
     return low / widen, high * widen
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Returns 1, 2 and 5 times powers of ten within a range; powers alone where these are many."""
+    """Returns 1, 2, and 5 times powers of ten within a range, or powers of ten alone if these are many."""
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1, 2, 5) if math.log10(high / low) <= 2 else (1,)
     return [value for exponent in exponents for step in steps if low <= (value := step * 10.0**exponent) <= high]
@@ -131,7 +131,7 @@ def _height(success: float) -> float:
 
 
 def _with_names_apart(marks: Sequence[Mark]) -> list[Mark]:
-    """Returns marks from the top down, with names a line apart and inside the graph as far as they fit."""
+    """Returns marks from top to bottom, with names a line apart and inside the plot as far as possible."""
     marks = sorted(marks, key=lambda mark: mark.y)
     wanted = [max(mark.y - 5, TOP_PX + 8) for mark in marks]
     from_top = list(accumulate(wanted, lambda above, y: max(y, above + _LINE_PX)))

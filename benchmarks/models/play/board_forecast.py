@@ -1,4 +1,4 @@
-"""What a board would take, from a pilot of a few episodes: time, tokens, dollars, and how sure its numbers would be."""
+"""Forecasts time, tokens, cost, and precision of a board from a pilot of a few episodes."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _SEARCHES_ONCE = "lazy"
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """One agent in one world, on so many levels, each played once.
+    """The forecast for one agent in one world, with each level played once.
 
     Attributes:
-        agent: What the board calls it; "all agents" for their sum.
-        world: What the board calls it; "all worlds" for their sum.
-        num_pilot: Episodes that this is told from.
-        num_levels: Levels.
-        seconds: How long it takes at the pilot's pace; of all agents, side by side.
-        tokens: Tokens sent and received; None where nobody counts them.
-        usd: What they cost; None where that is not known, or nothing costs anything.
-        is_price_unknown: Whether it is the former.
-        half_width: Half the width of the success rate's interval, at most: at that rate of those which the pilot leaves
-            open at which it is widest. None for sums.
+        agent: Label of the agent; "all agents" for the sum.
+        world: Label of the world; "all worlds" for the sum.
+        num_pilot: Pilot episodes the forecast is based on.
+        num_levels: Number of levels.
+        seconds: Duration at the pilot's pace; for all agents, when run concurrently.
+        tokens: Tokens sent and received; None if not counted.
+        usd: Cost of the tokens; None if unknown or free.
+        is_price_unknown: Whether `usd` is None because a price is unknown.
+        half_width: Upper bound on the half-width of the success rate's confidence interval: its value at the rate
+            within the pilot's interval that maximizes it. None for sums.
     """
 
     agent: str
@@ -45,8 +45,8 @@ class Forecast:
 
 
 def forecast(board: Board, levels: Sequence[int]) -> list[Forecast]:
-    """Returns what each agent in each world would take, and all of them together, for each number of levels."""
-    with_price = {each["label"] for each in board.record["agents"] if "provider" in each.get("identity", {})}
+    """Returns the forecast for each agent in each world, and their sum, for each number of levels."""
+    with_price = {entry["label"] for entry in board.record["agents"] if "provider" in entry.get("identity", {})}
     pilots: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for line in board.lines():
         pilots[line["agent"], line["world"]].append(line)
@@ -63,11 +63,11 @@ def forecast(board: Board, levels: Sequence[int]) -> list[Forecast]:
 
 def _part(agent: str, world: str, lines: Sequence[Record], num_levels: int, *, costs: bool) -> Forecast:
     played = [line for line in lines if not line["error"]]
-    # What failures took is part of what an episode takes
+    # An episode's cost includes that of failed attempts
     usd, tokens = spent("usd", lines), spent("tokens", lines)
     taken = [line.get("wall_s") or 0.0 for line in lines]
     seconds = sum(taken) / len(played) * num_levels
-    if agent == _SEARCHES_ONCE and len(played) > 1:  # the search is part of its first episode, and counts once
+    if agent == _SEARCHES_ONCE and len(played) > 1:  # its one search is part of its first episode
         seconds = max(taken) + (sum(taken) - max(taken)) / (len(played) - 1) * (num_levels - 1)
     return Forecast(
         agent=agent,
@@ -112,7 +112,7 @@ def _half_width(pilot: Sequence[Record], num_levels: int) -> float:
     pairs = math.comb(sum(num_seeds), 2)
     shared = sum(math.comb(num, 2) for num in num_seeds) / pairs if pairs else 0.0
     num_distinct = num_levels / (1 + (num_levels - 1) * shared)
-    # At worst, levels about the same image agree, and count as the number of their clusters
+    # At worst, levels about the same image have equal outcomes, so that only clusters count
     num_clusters = int(num_distinct * sum(sizes) / sum(size**2 for size in sizes))
     if num_clusters < 2:
         return 0.5

@@ -1,4 +1,4 @@
-"""The progress of a board's games, and how a terminal shows it."""
+"""Progress of a board's run, and its display in a terminal."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from vlm_envs.statistics.success_rates import repeated_interval
 
 @dataclass(kw_only=True)
 class Pace:
-    """How fast an agent plays since it last began, or since `lazy` last searched.
+    """Speed of an agent since it last started, or since `lazy` last searched.
 
     Attributes:
-        began: When, in seconds of the monotonic clock.
-        num_ended: Episodes that have ended since.
+        began: Start time, in seconds of the monotonic clock.
+        num_ended: Episodes that have ended since then.
     """
 
     began: float = 0.0
     num_ended: int = 0
 
     def restart(self) -> None:
-        """Measures from now on."""
+        """Restarts the measurement."""
         self.began, self.num_ended = time.monotonic(), 0
 
     def left_s(self, num_missing: int, now: float) -> float | None:
-        """Returns the seconds that further episodes take; None before one has ended."""
+        """Returns the estimated seconds for `num_missing` episodes; None before one has ended."""
         if not num_missing or not self.num_ended:
             return None if num_missing else 0.0
         return (now - self.began) / self.num_ended * num_missing
@@ -37,23 +37,23 @@ class Pace:
 
 @dataclass(kw_only=True)
 class Progress:
-    """How far one agent is in one world.
+    """Progress of one agent in one world.
 
     Attributes:
-        agent: What the board calls it.
-        world: What the board calls it.
-        num_wanted: Episodes that there shall be.
-        num_done: Of these, there.
-        num_successes: Of these, solved.
-        num_errors: Tries that a failure ended, in this run.
-        num_failed_in_a_row: Of these, since an episode last came to its end.
-        tokens: Of all tries on the board.
-        usd: Of all tries on the board; None once a price is not known.
-        has_left: Whether failures in a row made the agent leave the world.
-        is_over: Whether no more is going to be played in this run.
-        outcomes: Whether each episode on the board was solved, by cluster, as the board's row counts them.
-        pace: Of the agent, in all its worlds of this run.
-        preparing: What the agent does before its first episode here, for people; empty once it plays.
+        agent: Label of the agent.
+        world: Label of the world.
+        num_wanted: Planned episodes.
+        num_done: Completed episodes.
+        num_successes: Solved episodes.
+        num_errors: Failed attempts in this run.
+        num_failed_in_a_row: Failed attempts since the last completed episode.
+        tokens: Tokens of all attempts on the board.
+        usd: Cost of all attempts on the board; None once a price is unknown.
+        has_left: Whether consecutive failures made the agent leave the world.
+        is_over: Whether no further episode will be played in this run.
+        outcomes: Whether each episode on the board was solved, by cluster, as in the board's row.
+        pace: Speed of the agent, shared by all its worlds of this run.
+        preparing: Status text before the agent's first episode here; empty once it plays.
     """
 
     agent: str
@@ -73,18 +73,18 @@ class Progress:
 
     @property
     def num_missing(self) -> int:
-        """Episodes that are still going to be played."""
+        """Episodes left to play."""
         return 0 if self.is_over else max(0, self.num_wanted - self.num_done)
 
     @property
     def half_width(self) -> float:
-        """Half the width of the success rate's interval, the same as that of the board's row."""
+        """Half-width of the success rate's confidence interval, as in the board's row."""
         clusters = self.outcomes.values()
         low, high = repeated_interval([sum(solved) for solved in clusters], [len(solved) for solved in clusters])
         return (high - low) / 2
 
     def add(self, *, solved: bool, failed: bool, tokens: int, usd: float | None, cluster: Hashable) -> None:
-        """Counts an episode; those of one cluster depend on each other."""
+        """Counts an episode; episodes of one cluster are dependent."""
         self.preparing = ""
         self.tokens += tokens
         self.usd = None if usd is None or self.usd is None else self.usd + usd
@@ -101,11 +101,11 @@ _SUMMED = ("num_wanted", "num_done", "num_missing", "num_successes", "num_errors
 
 @dataclass(kw_only=True)
 class Total:
-    """Several of them as one, by the same names.
+    """The sum of several `Progress` objects, with the same field names.
 
     Attributes:
-        label: Whose.
-        eta_s: Seconds until it is through, at the pace of this run; None until an episode has ended.
+        label: Label of the agent or of the sum.
+        eta_s: Estimated seconds left at the pace of this run; None until an episode has ended.
     """
 
     label: str
@@ -121,7 +121,7 @@ class Total:
 
     @classmethod
     def of(cls, label: str, parts: Sequence[Progress], eta_s: float | None) -> Total:
-        """Returns the sum of parts."""
+        """Returns the sum of `parts`."""
         sums = {name: sum(getattr(part, name) for part in parts) for name in _SUMMED}
         prices = [part.usd for part in parts if part.usd is not None]
         preparing = next((part.preparing for part in parts if part.preparing), "")
@@ -131,19 +131,19 @@ class Total:
 
 @dataclass(kw_only=True)
 class RunProgress:
-    """How far a run is.
+    """Progress of a run.
 
     Attributes:
-        parts: Each agent in each world.
+        parts: Progress of each agent in each world.
     """
 
     parts: list[Progress] = field(default_factory=list)
 
     def agents(self, now: float | None = None) -> list[Total]:
-        """Returns how far each agent is.
+        """Returns the progress of each agent.
 
         Args:
-            now: Seconds of the monotonic clock; None for the present.
+            now: Seconds of the monotonic clock; None for the current time.
         """
         now = time.monotonic() if now is None else now
         by_agent: dict[str, list[Progress]] = {}
@@ -155,7 +155,7 @@ class RunProgress:
         ]
 
     def all(self, now: float | None = None) -> Total:
-        """Returns how far all of them are; they play side by side, so that the slowest one's time counts."""
+        """Returns the total progress; agents play concurrently, so the slowest determines the time left."""
         waits = [total.eta_s for total in self.agents(now)]
         known = [wait for wait in waits if wait is not None]
         return Total.of("all agents", self.parts, max(known, default=0.0) if len(known) == len(waits) else None)
@@ -166,10 +166,10 @@ _LOG_INTERVAL_S = 30.0
 
 
 class ProgressDisplay:
-    """Shows progress on a stream. Safe for threads.
+    """Shows progress on a stream. Thread-safe.
 
     Args:
-        stream: Where to.
+        stream: The output stream.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -188,7 +188,7 @@ class ProgressDisplay:
         self.clear()
 
     def show(self, progress: RunProgress) -> None:
-        """Shows it if the last time is long enough ago, or everything is over."""
+        """Shows progress if enough time has passed since the last update or everything is over."""
         with self._lock:
             now = time.monotonic()
             waited = now - self._shown_at >= (_INTERVAL_S if self._is_terminal else _LOG_INTERVAL_S)
@@ -208,12 +208,12 @@ class ProgressDisplay:
             self._stream.flush()
 
     def pause(self, *, is_paused: bool) -> None:
-        """Keeps silent, as while a person plays at the same terminal; or begins again."""
+        """Pauses the display, for example while a human plays at the same terminal, or resumes it."""
         self.clear()
         self._is_paused = is_paused
 
     def clear(self) -> None:
-        """Takes the lines away."""
+        """Erases the progress lines."""
         with self._lock:
             if self._is_terminal:
                 self._stream.write(self._up() or "\r\x1b[J")
@@ -221,16 +221,16 @@ class ProgressDisplay:
                 self._num_lines = 0
 
     def _up(self) -> str:
-        """Returns what takes the cursor to where the lines began, and clears from there."""
+        """Returns the escape sequence that moves the cursor to the first progress line and clears from there."""
         return f"\x1b[{self._num_lines}F\x1b[J" if self._num_lines else ""
 
 
 def told(total: Total, *, is_sum: bool = False) -> str:
-    """Returns how far somebody is, in a line: no tokens where nobody counts them, no cost where it is not known.
+    """Returns progress as one line, without tokens and cost where they are unknown.
 
     Args:
-        total: How far.
-        is_sum: Whether it is of several agents, whose successes have no common meaning.
+        total: The progress.
+        is_sum: Whether it covers several agents, whose success rates cannot be combined.
     """
     parts = [f"{total.label}: {total.num_done}/{total.num_wanted}"]
     if total.num_done and not is_sum:
@@ -249,7 +249,7 @@ def told(total: Total, *, is_sum: bool = False) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Returns a time for people: `"42 s"`, `"12 min"`, `"3.5 h"`."""
+    """Returns a human-readable duration: `"42 s"`, `"12 min"`, `"3.5 h"`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

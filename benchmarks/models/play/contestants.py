@@ -1,4 +1,4 @@
-"""Who plays in which world of a board, and who is left out."""
+"""Contestants: the agents of a board, and the worlds that each one skips."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from vlm_envs.splits import split_seeds
 from vlm_envs.validation import require
 
 BATCH = 32
-"""Episodes that agents which answer in batches play side by side."""
+"""Episodes that batched agents play concurrently."""
 
 PACE_SETTINGS = frozenset({
     "api_key_variable", "max_attempts", "max_parallel", "max_retry_s", "max_wait_s", "prices", "requests_per_minute",
     "stream", "timeout_s", "tokens_per_minute",
 })  # fmt: skip
-"""What decides how fast an agent plays and what it costs, but not what it does: no part of what it is called."""
+"""Settings that affect an agent's speed and cost but not its behavior; not part of its label or identity."""
 
 
 @dataclass(kw_only=True)
@@ -38,14 +38,14 @@ class Contestant:
     """An agent on a board.
 
     Attributes:
-        label: What the board calls it.
-        identity: Everything that decides what it does, JSON only.
+        label: Label of the agent on the board.
+        identity: Everything that determines its behavior, as JSON.
         agent: The agent.
-        num_parallel: Episodes side by side.
-        is_person: Whether it is asked at the terminal, which it has to itself.
-        spec: The agent as it was named on the command line; None if it was made in Python.
+        num_parallel: Number of concurrent episodes.
+        is_person: Whether a human plays at the terminal, which needs exclusive access.
+        spec: The agent as named on the command line; None if it was created in Python.
         skipped: Labels of worlds that it does not play.
-        stays_open: Whether the agent is the caller's, and is closed only to interrupt it.
+        stays_open: Whether the caller owns the agent, which is then closed only to interrupt it.
     """
 
     label: str
@@ -63,12 +63,12 @@ class Contestant:
 
     @property
     def address(self) -> str:
-        """URL of the server that it asks; empty for a provider's own, and for agents that ask none."""
+        """URL of its server; empty for a provider's default and for agents without a server."""
         return str(getattr(self.agent, "address", ""))
 
     @property
     def config(self) -> EndpointConfig | None:
-        """The model and server that it asks; None for agents that ask none."""
+        """Its model and server; None for agents without a server."""
         return getattr(self.agent, "config", None) if self.asks_endpoint else None
 
     @property
@@ -78,38 +78,38 @@ class Contestant:
 
     @property
     def has_price(self) -> bool:
-        """Whether it is known what its tokens cost."""
+        """Whether its price per token is known."""
         return self.asks_endpoint and self.agent.client.price is not None  # type: ignore[attr-defined]
 
     def record(self) -> Record:
-        """Returns it as the board stores it."""
+        """Returns its entry on the board."""
         return {"label": self.label, "identity": self.identity, "digest": self.digest}
 
     def resume(self, entry: Record) -> None:
-        """Takes the label and the hash that a board already has this agent by."""
+        """Adopts the label and hash under which the board already lists this agent."""
         self.label, self.digest = entry["label"], entry["digest"]
 
     def close(self) -> None:
-        """Lets go of connections, if the agent has any."""
+        """Closes the agent's connections, if any."""
         if callable(close := getattr(self.agent, "close", None)):
             close()
 
 
 def contestants(texts: Sequence[str], *, references: bool = True) -> list[Contestant]:
-    """Returns agents by what they are asked for, and the ones that are always there.
+    """Returns the agents named in `texts` and, optionally, the references.
 
     Args:
-        texts: Each such as `openai:gpt-4.1,history=last_images:4`; with `as=NAME`, what the board shall call it.
-        references: Whether to add random, lazy and oracle.
+        texts: Agents such as `openai:gpt-4.1,history=last_images:4`; `as=NAME` sets the label on the board.
+        references: Whether to add random, lazy, and oracle.
 
     Raises:
-        ConfigError: If there is no such agent, two have one name, or one has two.
+        ConfigError: If there is no such agent, two share a name, or one has two.
     """
     return make_contestants(asked_agents(texts, references=references))
 
 
 def asked_agents(texts: Sequence[str], *, references: bool = True) -> list[AgentSpec]:
-    """Returns what `contestants` makes agents of, checked as far as that takes no weights and no connection."""
+    """Returns the agents that `contestants` creates, validated without loading weights or opening connections."""
     asked = [AgentSpec.parse(text) for text in texts]
     asked = [replace(spec, name=with_model_in(spec.name)) for spec in asked]
     named = {spec.name for spec in asked if not spec.settings}
@@ -118,34 +118,34 @@ def asked_agents(texts: Sequence[str], *, references: bool = True) -> list[Agent
     for spec, label in zip(asked, labels, strict=True):
         require(
             labels.count(label) == 1,
-            f"--agent {label} is there twice. To play one model at several servers ({spec.name}), use as=NAME.",
+            f"--agent {label} is given twice. To play one model at several servers ({spec.name}), use as=NAME.",
         )
-    for spec in asked:  # All of them before the first one's weights are loaded
+    for spec in asked:  # validate all of them before loading the weights of the first one
         require_agent(spec.name)
         require_settings(spec.name, spec.settings, _known_settings(spec.name))
     return asked
 
 
 def make_contestants(asked: Iterable[AgentSpec]) -> list[Contestant]:
-    """Returns the agents; raises `ConfigError` if one cannot be made, or two are the same."""
+    """Creates the agents; raises `ConfigError` if one cannot be created or two are the same."""
     made = [_contestant(spec) for spec in asked]
     try:
-        require_distinct("--agent", ((each.label, each.digest) for each in made))
+        require_distinct("--agent", ((contestant.label, contestant.digest) for contestant in made))
     except ConfigError:
-        for each in made:
-            each.close()
+        for contestant in made:
+            contestant.close()
         raise
     return made
 
 
 def _known_settings(name: str) -> tuple[str, ...]:
-    """Returns the settings that may stand behind an agent, those of its sampling among them."""
+    """Returns the settings that may follow an agent's name, including sampling settings."""
     known = setting_names(name)
     if "sampling" not in known:
         return known
     from agents.hf.sampling_config import SamplingConfig
 
-    return (*(each for each in known if each != "sampling"), *SamplingConfig.__dataclass_fields__)
+    return (*(setting for setting in known if setting != "sampling"), *SamplingConfig.__dataclass_fields__)
 
 
 def _label(spec: AgentSpec) -> str:
@@ -153,7 +153,7 @@ def _label(spec: AgentSpec) -> str:
 
 
 def _deciding(spec: AgentSpec) -> Record:
-    """Returns the settings that decide what an agent does."""
+    """Returns the settings that determine an agent's behavior."""
     ignored = PACE_SETTINGS if is_served(spec) else ()
     return {name: value for name, value in spec.settings.items() if name not in ignored}
 
@@ -174,7 +174,7 @@ def _contestant(spec: AgentSpec) -> Contestant:
     name = name_without_address(spec.name)
     identity = {"name": name, "settings": _deciding(spec), **getattr(agent, "identity", {})}
     if spec.title and is_served(spec):
-        identity["title"] = spec.title  # tells apart several servers of one model
+        identity["title"] = spec.title  # distinguishes several servers of one model
     is_person = entry_of(spec.name).shows_observations
     num_parallel = getattr(agent, "num_parallel", 1 if is_person else BATCH)
     return Contestant(
@@ -207,13 +207,13 @@ def format_warnings(worlds: Sequence[WorldSpec], players: Iterable[Contestant]) 
 
 
 def skip_unplayable(worlds: Sequence[WorldSpec], players: Sequence[Contestant]) -> tuple[list[Contestant], list[str]]:
-    """Has the lazy agent and the oracle skip worlds in which their rows would say nothing.
+    """Makes the lazy agent and the oracle skip worlds in which their results would be meaningless.
 
     The lazy agent skips datasets without training or validation levels, such as benchmarks that are all test. The
     oracle skips worlds without a planner, where its actions would be random.
 
     Returns:
-        The agents that have a world to play, and a line for each world that one skips.
+        The agents that have a world left to play, and a message for each skipped world.
 
     Raises:
         ConfigError: If no agent is left.
@@ -241,7 +241,7 @@ def _why_oracle_cannot_plan(world: WorldSpec) -> str:
 
 
 def _why_lazy_cannot_choose(world: WorldSpec) -> str:
-    """Returns why there is nothing to choose by, of a world that lists its levels; other worlds have every split."""
+    """Returns why `lazy` cannot choose responses in a world with listed levels; other worlds have every split."""
     for split in () if world.num_levels is None else ("train", "val"):
         try:
             with closing(make(world.env_id, **world.made_with, split=split, disable_env_checker=True)) as made:
@@ -253,16 +253,16 @@ def _why_lazy_cannot_choose(world: WorldSpec) -> str:
 
 
 def few_items_lines(worlds: Sequence[WorldSpec], asked: int | None) -> list[str]:
-    """Returns a line for each world that plays fewer items than its user may expect.
+    """Returns a message for each world with fewer items than the user may expect.
 
     Args:
-        worlds: What is played.
-        asked: Episodes that the user asked for; None for the default.
+        worlds: The worlds to play.
+        asked: Number of episodes that the user requested; None for the default.
     """
     lines = []
     for world in worlds:
         count = world.num_levels
-        # Divided by a hash only because nothing else was asked for
+        # Split by a hash only because no other split was requested
         is_divided = (
             world.kwargs.get("dataset") in BY_HASH and not {"is_benchmark", "train_on_all"} & world.kwargs.keys()
         )

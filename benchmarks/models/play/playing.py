@@ -1,4 +1,4 @@
-"""Plays what is missing of a board, within a budget, until it is done or interrupted."""
+"""Plays a board's missing episodes, within a budget, until they are done or the run is interrupted."""
 
 from __future__ import annotations
 
@@ -37,29 +37,29 @@ from vlm_envs.vector.make_vec import world_vector
 from vlm_envs.vector.vector_world import VectorWorld
 
 LEAST_FOR_CI = 16
-"""Episodes before an interval is looked at."""
+"""Minimum episodes before the interval is checked."""
 
 WIDEST_HALF = 0.5
-"""Half of the widest interval that a rate can have."""
+"""Half-width of the widest interval that a rate can have."""
 
 MOST_FAILURES = 8
-"""Failures in a row after which an agent leaves a world; it returns once it has played the others."""
+"""Consecutive failures after which an agent leaves a world; it returns after playing the others."""
 
 MOST_TRIES = 2
-"""Tries of one episode in one run: failed ones are retried in worlds that the agent left."""
+"""Attempts per episode in one run: failed ones are retried in worlds that the agent left."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunPlan:
-    """What a board shall hold.
+    """The plan for a board.
 
     Attributes:
-        worlds: What is played.
-        episodes: Levels of each world; of a world that lists fewer, all.
+        worlds: Worlds to play.
+        episodes: Levels of each world; all levels of a world that lists fewer.
         repeats: Episodes on each level.
-        budget_usd: Nothing is begun once so much has been spent; None for no limit.
-        stop_when_ci: An agent stops in a world once half the width of its success rate's interval is at most this; None
-            to play all levels.
+        budget_usd: No episode starts once this much is spent; None for no limit.
+        stop_when_ci: An agent stops in a world once the half-width of its success rate's confidence interval is at most
+            this; None to play all levels.
         suite: Name and version, for the record.
     """
 
@@ -80,12 +80,10 @@ class RunPlan:
         )
         for world in self.worlds:
             owned = len(SPLIT_SEEDS[world.split])
-            require(
-                self.episodes <= owned, f"--episodes must be at most {owned}, as many levels as there are in a split."
-            )
+            require(self.episodes <= owned, f"--episodes must be at most {owned}, the number of levels in a split.")
 
     def keys(self, world: WorldSpec, contestant: Contestant) -> list[EpisodeKey]:
-        """Returns the episodes that an agent shall play in a world, every level once before any is repeated."""
+        """Returns the episodes that an agent plays in a world; every level once before any is repeated."""
         if world.label in contestant.skipped:
             return []
         return [
@@ -95,28 +93,28 @@ class RunPlan:
         ]
 
     def num_levels(self, world: WorldSpec) -> int:
-        """Returns how many levels of a world are played."""
+        """Returns the number of levels to play in a world."""
         return self.episodes if world.num_levels is None else min(self.episodes, world.num_levels)
 
 
 class BoardRun:
-    """One run of `python -m benchmarks run`. It holds the board until `run` is over.
+    """One run of `python -m benchmarks run`. It locks the board until `run` is over.
 
     Args:
-        plan: What the board shall hold.
-        contestants: Who plays.
+        plan: The plan for the board.
+        contestants: The agents that play.
         out: The board's folder.
         on_progress: Called after every episode, from any thread.
 
     Attributes:
-        left_out: By the world's label, what is wrong with each item that cannot be shown, by its seed. Nobody plays
-            these: a world shows the next item in place of such a one, which would be counted twice.
-        moved: A line for each agent that is served at another address than before.
+        left_out: Faults of items that cannot be shown, by world label and seed. These items are not played: the world
+            would show the next item instead, which would then count twice.
+        moved: A message for each agent whose server address has changed.
 
     Raises:
-        ConfigError: If the board there is another one, or a budget cannot be held as a price is not known.
-        BusyFolderError: If another command is writing to it.
-        UnwritableBoardError: If nothing can be written to it.
+        ConfigError: If the folder has a different board, or a budget cannot be enforced because a price is unknown.
+        BusyFolderError: If another process is writing to the board.
+        UnwritableBoardError: If the board cannot be written.
     """
 
     def __init__(
@@ -159,18 +157,20 @@ class BoardRun:
         self._stopping, self._interrupted = threading.Event(), threading.Event()
         self.reason, self.remedy = "", ""
         self.failures: dict[str, str] = {}
-        self._paces = {each.label: Pace() for each in contestants}
+        self._paces = {contestant.label: Pace() for contestant in contestants}
         self._parts = {
-            (each.label, world.label): self._part(each, world, lines) for each in contestants for world in plan.worlds
+            (contestant.label, world.label): self._part(contestant, world, lines)
+            for contestant in contestants
+            for world in plan.worlds
         }
         self.progress = RunProgress(parts=list(self._parts.values()))
         self.moved = list(self._moved(lines))
 
     def run(self, on_person: Callable[[bool], None] = lambda plays: None) -> None:
-        """Plays until nothing is missing, the budget is spent, or Ctrl-C; what was played is on the board.
+        """Plays until nothing is missing, the budget is spent, or Ctrl-C; finished episodes are on the board.
 
         Args:
-            on_person: Called with True before a person is asked at the terminal, and with False afterwards.
+            on_person: Called with True before a human plays at the terminal, and with False afterwards.
         """
         try:
             for contestant in self.contestants:
@@ -178,7 +178,7 @@ class BoardRun:
                     on_person(True)
                     self._play(contestant)
                     on_person(False)
-            self._play_side_by_side([each for each in self.contestants if not each.is_person])
+            self._play_side_by_side([contestant for contestant in self.contestants if not contestant.is_person])
         except BaseException as error:
             self._stop("interrupted" if isinstance(error, KeyboardInterrupt) else "an error")
             raise
@@ -186,19 +186,19 @@ class BoardRun:
             self.close()
 
     def close(self) -> None:
-        """Closes the board, and the agents that were made for this run; a run that is over is closed already."""
+        """Closes the board and the agents created for this run; `run` calls it at its end."""
         for contestant in self.contestants:
             if not contestant.stays_open:
                 contestant.close()
         self.board.close()
 
     def waiting(self) -> list[Contestant]:
-        """Returns the agents that have something left to play."""
+        """Returns the agents that have episodes left to play."""
         labels = {part.agent for part in self.progress.parts if part.num_missing}
         return [contestant for contestant in self.contestants if contestant.label in labels]
 
     def not_started(self) -> list[tuple[Progress, int]]:
-        """Returns how many episodes were never started, for each agent and world with such episodes."""
+        """Returns the number of episodes never started, for each agent and world with such episodes."""
         found = []
         for contestant in self.contestants:
             for world in self.plan.worlds:
@@ -207,7 +207,7 @@ class BoardRun:
         return found
 
     def _resume_agents(self) -> None:
-        """Gives agents the labels and hashes by which the board has them already."""
+        """Gives agents the labels and hashes under which the board already lists them."""
         labels = set()
         for contestant in self.contestants:
             contestant.resume(self.board.agent_entry(contestant.record()))
@@ -241,26 +241,26 @@ class BoardRun:
                 for future in as_completed([pool.submit(self._play, contestant) for contestant in contestants]):
                     future.result()
             except BaseException:
-                # Whoever is under way must not play on, nor wait for a provider
+                # Running agents must neither continue nor wait for a provider
                 self._stopping.set()
                 self._interrupted.set()
                 for contestant in self.contestants:
                     contestant.close()
                 raise
 
-    def _stop(self, reason: str, remedy: str = "The same command goes on.") -> None:
-        """Begins no further episode; says what for, and what to do about it."""
+    def _stop(self, reason: str, remedy: str = "The same command resumes.") -> None:
+        """Starts no further episode and records the reason and what to do."""
         if not self.reason:
             self.reason, self.remedy = reason, remedy
         self._stopping.set()
 
     def _unshown(self, world: WorldSpec) -> dict[int, str]:
-        """Returns what is wrong with items that somebody has yet to play and that cannot be shown, by seed."""
+        """Returns the faults of items that are still to be played and cannot be shown, by seed."""
         keys = (key for contestant in self.contestants for key in self.plan.keys(world, contestant))
         return world.unshown(key.seed for key in keys if key not in self._done)
 
     def _keys(self, world: WorldSpec, contestant: Contestant) -> list[EpisodeKey]:
-        """Returns the plan's episodes without those on items that cannot be shown; what is on the board stays."""
+        """Returns the planned episodes except those on items that cannot be shown; finished episodes stay."""
         left_out = self.left_out[world.label]
         return [key for key in self.plan.keys(world, contestant) if key in self._done or key.seed not in left_out]
 
@@ -297,20 +297,20 @@ class BoardRun:
                 raise
 
     def _missing(self, world: WorldSpec, contestant: Contestant) -> list[EpisodeKey]:
-        """Returns the episodes that an agent may still play in this run, those that were never started first."""
+        """Returns the episodes that an agent may still play in this run; never-started ones come first."""
         keys = [key for key in self._keys(world, contestant) if key not in self._done]
         return sorted((key for key in keys if self._num_tries[key] < MOST_TRIES), key=self._started.__contains__)
 
     def _play_world(self, contestant: Contestant, world: WorldSpec, *, returns: bool = False) -> bool:
-        """Plays what is missing.
+        """Plays missing episodes of an agent in a world.
 
         Args:
-            contestant: Who plays.
-            world: What is played.
+            contestant: The agent.
+            world: The world.
             returns: Whether the agent left this world before.
 
         Returns:
-            Whether failures made the agent leave, and it is worth returning: always once, then as long as each visit
+            Whether failures made the agent leave and it should return: always once, then as long as each visit
             finishes an episode.
         """
         progress = self._parts[contestant.label, world.label]
@@ -339,7 +339,7 @@ class BoardRun:
         return comes_back
 
     def _on_choice(self, progress: Progress, env_id: str, step: str, num_done: int, num_wanted: int) -> None:
-        """Reports how far `lazy` is with choosing its responses; raises once the run was interrupted."""
+        """Reports the progress of `lazy` in choosing its responses; raises if the run was interrupted."""
         if self._interrupted.is_set():
             raise RunInterruptedError
         progress.pace.restart()
@@ -356,7 +356,7 @@ class BoardRun:
     ) -> None:
         error = "the world could not be started" if trajectory is None else failure_of(trajectory)
         if error and self._interrupted.is_set():
-            raise RunInterruptedError  # It is ours: agents were closed
+            raise RunInterruptedError  # caused by closing the agents
         used = used_by(trajectory)
         label, world = contestant.label, progress.world
         facts = used | ({"address": contestant.address} if contestant.address else {})
@@ -375,16 +375,18 @@ class BoardRun:
                 self.failures[label] = error
             elif self.plan.budget_usd is not None and contestant.asks_endpoint and usd is None:
                 self._stop(
-                    f"{label} does not count its tokens, so that no budget can be held",
-                    "Leave out --budget-usd, and the same command goes on.",
+                    f"{label} does not count its tokens, so no budget can be enforced",
+                    "Without --budget-usd, the same command resumes.",
                 )
         self._on_progress(self.progress)
 
     def _goes_on(self, progress: Progress) -> bool:
-        """Returns whether an agent begins another episode in a world."""
+        """Returns whether an agent starts another episode in a world."""
         budget = self.plan.budget_usd
         if budget is not None and self.spent_usd >= budget:
-            self._stop(f"the budget of {budget:g} USD is spent", "Raise --budget-usd, and the same command goes on.")
+            self._stop(
+                f"the budget of {budget:g} USD is spent", "With a higher --budget-usd, the same command resumes."
+            )
         if self._stopping.is_set():
             return False
         if progress.num_failed_in_a_row >= MOST_FAILURES:
@@ -393,13 +395,13 @@ class BoardRun:
         return not self.is_narrow_enough(progress)
 
     def is_narrow_enough(self, progress: Progress) -> bool:
-        """Returns whether an agent's interval in a world is as narrow as was asked for."""
+        """Returns whether an agent's interval in a world is as narrow as requested."""
         wanted = self.plan.stop_when_ci
         return wanted is not None and progress.num_done >= LEAST_FOR_CI and progress.half_width <= wanted
 
 
 def _vector(world: WorldSpec, num_envs: int) -> VectorWorld:
-    """Returns worlds; those with an engine get a process of their own, as engines do not live in several threads."""
+    """Creates worlds; those with an engine run in a separate process, as engines are bound to one thread."""
     need = need_of(registered_name(world.env_id))
     apart: dict[str, Any] = {"workers": "process", "num_workers": 1} if need is not None and need.probe else {}
     worlds = world_vector(world.env_id, num_envs, **world.made_with, split=world.split, **apart)
@@ -408,15 +410,15 @@ def _vector(world: WorldSpec, num_envs: int) -> VectorWorld:
 
 
 class RunInterruptedError(RuntimeError):
-    """An agent is not asked any more, because its run was stopped."""
+    """The agent is not asked any more because its run was stopped."""
 
 
 class Interruptible:
-    """An agent that is asked no more once its run was interrupted: a batch of episodes would take its time.
+    """An agent that stops answering once its run is interrupted, even in the middle of a batch of episodes.
 
     Args:
         agent: The agent.
-        interrupted: Says so.
+        interrupted: Set when the run is interrupted.
     """
 
     def __init__(self, agent: Agent, interrupted: threading.Event) -> None:
@@ -424,12 +426,12 @@ class Interruptible:
 
     @classmethod
     def of(cls, agent: Agent, interrupted: threading.Event) -> Agent:
-        """Returns an agent made interruptible; one that answers each episode by itself is interrupted by closing it."""
+        """Returns an interruptible agent; agents that answer episodes separately are interrupted by closing them."""
         return agent if isinstance(answering(agent), FutureAnswering) else cls(agent, interrupted)
 
     @property
     def policy_version(self) -> int:
-        """Of the agent."""
+        """The agent's policy version."""
         return self._agent.policy_version
 
     @policy_version.setter
@@ -437,7 +439,7 @@ class Interruptible:
         self._agent.policy_version = version
 
     def start(self, worlds: VectorWorld, rows: RolloutRows) -> None:
-        """Has the agent prepare.
+        """Starts the agent.
 
         Raises:
             RunInterruptedError: If the run was interrupted.
@@ -461,10 +463,10 @@ class Interruptible:
 
 @contextmanager
 def second_interrupt_quits() -> Iterator[None]:
-    """Within the block the first Ctrl-C raises `KeyboardInterrupt`, and the next one ends the process at once.
+    """Makes the first Ctrl-C in the block raise `KeyboardInterrupt` and the next one end the process immediately.
 
-    A board is whole at any moment, so that nothing needs to be waited for. Where Ctrl-C is ignored or somebody else's,
-    as in the background, it stays so.
+    A board is consistent at any time, so quitting is safe. A handler that is not Python's default, as in background
+    jobs, is left in place.
     """
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
@@ -475,9 +477,9 @@ def second_interrupt_quits() -> Iterator[None]:
 
     def stop(number: int, frame: object) -> None:
         signal.signal(signal.SIGINT, quit_at_once)
-        told = b"Stopping. Ctrl-C again quits at once."
-        # At a terminal without a further line: progress is written over from where it began
-        os.write(2, b"\r" + told if os.isatty(2) else b"\n" + told + b"\n")
+        message = b"Stopping. Ctrl-C again quits at once."
+        # At a terminal, no extra line: the progress display overwrites from its first line
+        os.write(2, b"\r" + message if os.isatty(2) else b"\n" + message + b"\n")
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, stop)
@@ -488,31 +490,31 @@ def second_interrupt_quits() -> Iterator[None]:
 
 
 def require_prices(contestants: Sequence[Contestant]) -> None:
-    """Raises `ConfigError` if what one of them costs is not known: a budget could not be held."""
-    unknown = [each.label for each in contestants if each.asks_endpoint and not each.has_price]
+    """Raises `ConfigError` if the price of a contestant is unknown, as a budget could not be enforced."""
+    unknown = [contestant.label for contestant in contestants if contestant.asks_endpoint and not contestant.has_price]
     if unknown:
         raise ConfigError(
-            f"--budget-usd cannot hold for {', '.join(unknown)}: the price is not known. Put it into a table such as "
-            "agents/api/prices.toml and name that with prices=FILE behind the agent; 0 is a price, too."
+            f"--budget-usd cannot be enforced for {', '.join(unknown)}: the price is unknown. Add it to a table like "
+            "agents/api/prices.toml and pass the table with prices=FILE after the agent's name; 0 is a valid price."
         )
 
 
 def used_by(trajectory: Trajectory | None) -> dict[str, Any]:
-    """Returns what an episode took.
+    """Returns the usage of an episode.
 
     Returns:
-        Sums of what its agent said of its turns (`seconds`, tokens by kind, `usd`), and `tokens` of both directions.
-        What was not said of every turn is left out, but for turns that a failure ended. `uncounted` is there where the
-        tokens of some replies are estimates.
+        Sums of its agent's usage per turn (`seconds`, tokens by kind, `usd`), and `tokens` in both directions. Keys
+        that a turn lacks are left out, unless a failure ended that turn. `uncounted` is present if the token counts of
+        some replies are estimates.
     """
     turns = () if trajectory is None else trajectory.turns
     totals: dict[str, float] = defaultdict(float)
     for turn in turns:
         for name, value in turn.usage.items():
             totals[name] += value
-    told = [turn.usage for turn in turns if not turn.info.get("agent_error")]
+    usages = [turn.usage for turn in turns if not turn.info.get("agent_error")]
     used: dict[str, Any] = {
-        name: total for name, total in totals.items() if name == "uncounted" or all(name in each for each in told)
+        name: total for name, total in totals.items() if name == "uncounted" or all(name in usage for usage in usages)
     }
     if "prompt_tokens" in used:
         used["tokens"] = used["prompt_tokens"] + used["completion_tokens"]

@@ -105,9 +105,9 @@ def test_placeholders_must_match_row_by_row_and_not_only_in_total(batch):
         ("terminated_B", lambda x: x[1:], "terminated_B has"),
         ("turn_rewards_BK", lambda x: x[1:], "turn_rewards_BK has shape"),
         ("turn_rewards_BK", lambda x: x[:, 0], "turn_rewards_BK has shape"),
-        ("images", lambda x: x[1:], "do not share out"),
-        ("row_image_offsets", lambda x: x[:-1], "do not share out"),
-        ("row_image_offsets", lambda x: (*x[:-1], x[-1] + 1), "do not share out"),
+        ("images", lambda x: x[1:], "do not partition"),
+        ("row_image_offsets", lambda x: x[:-1], "do not partition"),
+        ("row_image_offsets", lambda x: (*x[:-1], x[-1] + 1), "do not partition"),
     ],
 )
 def test_shapes_that_disagree_are_refused(batch, name, change, said):

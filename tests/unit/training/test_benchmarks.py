@@ -50,7 +50,7 @@ def test_a_benchmark_is_played_whole_and_once_and_the_line_says_so(tmp_path, cap
     assert [trajectory.seed for trajectory in found.trajectories] == list(SPLIT_SEEDS["test"][:9])
     assert len({trajectory.turns[0].observation["text"] for trajectory in found.trajectories}) == 9
     assert found.record()["num_episodes"] == 9 and found.success == 1.0
-    assert "9 levels, each is played once; 256 episodes were asked for" in capsys.readouterr().out
+    assert "9 levels, each played once; 256 episodes were requested" in capsys.readouterr().out
     assert len(evaluate(OracleAgent(), spec, split="test", num_episodes=4).trajectories) == 4
     assert "plays the first 4 of 9." in capsys.readouterr().out
 
@@ -85,13 +85,13 @@ def test_that_none_can_be_shown_ends_an_evaluation(tmp_path):
     kwargs = pairs(tmp_path, 1) | {"is_benchmark": True}
     row = json.loads((tmp_path / "pairs.jsonl").read_text()) | {"image": "missing.png"}
     (tmp_path / "pairs.jsonl").write_text(json.dumps(row))
-    with pytest.raises(ConfigError, match=r"left out: 1, .*Copy the data set's pictures again"):
+    with pytest.raises(ConfigError, match=r"left out: 1, .*Copy the dataset's images again"):
         evaluate(OracleAgent(), WorldSpec(env_id=ENV_ID, kwargs=kwargs), split="test", num_episodes=1)
 
 
 def test_a_split_without_a_level_is_refused(tmp_path):
     spec = WorldSpec(env_id=ENV_ID, kwargs=pairs(tmp_path, 9) | {"is_benchmark": True})
-    with pytest.raises(ConfigError, match="val has no level to be evaluated on"):
+    with pytest.raises(ConfigError, match="val has no levels to evaluate on"):
         evaluate(OracleAgent(), spec, split="val", num_episodes=4)
 
 
@@ -119,14 +119,14 @@ def test_a_run_on_data_without_a_level_that_it_needs_is_refused_before_it_starts
         require_levels(config)
     else:
         remedy = "remove train_on_all" if "train_on_all" in changes else "is_benchmark=False"
-        with pytest.raises(ConfigError, match=f"no level of split '{split}'.*{remedy}"):
+        with pytest.raises(ConfigError, match=f"no level in split '{split}'.*{remedy}"):
             require_levels(config)
 
 
 def test_a_run_that_evaluates_elsewhere_trains_on_all_of_its_data(tmp_path):
     kwargs = pairs(tmp_path, 9) | {"train_on_all": True}
     run = RunConfig(name="run", worlds=(WorldSpec(env_id=ENV_ID, kwargs=kwargs),), judge=NO_TURN_JUDGE, model="there")
-    with pytest.raises(ConfigError, match=r"no level of split 'test'.*--num-eval-episodes 0"):
+    with pytest.raises(ConfigError, match=r"no level in split 'test'.*--num-eval-episodes 0"):
         require_levels(run)
     require_levels(replace(run, num_eval_episodes=0))
     assert len(draw_levels(run.worlds[0], tmp_path)) == 9

@@ -200,7 +200,7 @@ def test_rows_that_the_world_ended_and_rows_that_teach_nothing_carry_none(tiny):
     assert outputs.final_values_B[[1, 3]].all()
     with pytest.raises(AssertionError, match="2 truncated rows lack their final observation"):
         ALGORITHMS[0].credit(make_batch(rows, [[1.0, 1.0]] * 4, encoder, trainable=trainable), outputs)
-    with pytest.raises(AssertionError, match="nothing follows where the world ended"):
+    with pytest.raises(AssertionError, match="no final observation may follow"):
         replace(batch, terminated_B=torch.ones(4, dtype=torch.bool))
 
 

@@ -57,8 +57,8 @@ MISTAKES = {
     f"{LAKE} --learning-rate 1": "Did you mean --algorithm.critic.learning-rate or --ppo.learning-rate",
     f"{LAKE} --max-turns 4": "An argument of a world is --worlds.0.kwargs.max-turns.",
     f"{LAKE} --worlds VLM/Sokoban-v0": (
-        "error: --worlds is no option. Worlds are chosen by their place in the mix, --worlds.0.env-id VLM/Sokoban-v0 "
-        "(--worlds.1.env-id adds another); one world alone is trained by python -m training VLM/Sokoban-v0."
+        "error: --worlds is not an option. Choose worlds by their index in the mix, --worlds.0.env-id VLM/Sokoban-v0 "
+        "(--worlds.1.env-id adds another); to train on one world alone: python -m training VLM/Sokoban-v0."
     ),
     f"{LAKE} --worlds": "--worlds.0.env-id ID",
     f"{LAKE} VLM/Sokoban-v0": "--worlds.0.env-id VLM/Sokoban-v0",
@@ -70,9 +70,9 @@ MISTAKES = {
     f"{LAKE} --judge.method direct": "with --judge.endpoint.model NAME and",
     f"{LAKE} --algorithm --output x": (
         "error: --algorithm takes a value; got none but the option --output. There are "
-        f"{', '.join(SHIPPED)}; one of your own is MODULE:CLASS."
+        f"{', '.join(SHIPPED)}, or your own as MODULE:CLASS."
     ),
-    f"{LAKE} --algorithm.type grpo": "Another one is chosen by --algorithm NAME.",
+    f"{LAKE} --algorithm.type grpo": "Choose another algorithm with --algorithm NAME.",
     f"{LAKE} --algorithm tokn_gae": "error: Unknown algorithm 'tokn_gae'. Did you mean 'token_gae'?",
     f"{LAKE} --algorithm no_module:RLOO": "error: --algorithm no_module:RLOO: cannot import 'no_module'",
     f"{LAKE} --algorithm training.algorithms.grpo:GRP": "training.algorithms.grpo has no algorithm 'GRP'.",
@@ -87,7 +87,7 @@ MISTAKES = {
     f"{LAKE} --worlds.0.kwargs.siz 3": "Did you mean 'size'?",
     f"{LAKE} --worlds.0.kwargs.size 300": "at most 4096 a side",
     f"{LAKE} --worlds.0.env-id VLM/ZoomQA-v0 --judge.grounding-weight 0 --judge.worldmodeling-weight 0": (
-        "Change what it does not take, yours or a recipe's, with --worlds.0.kwargs.NAME VALUE."
+        "Change the argument that it does not accept, yours or a recipe's, with --worlds.0.kwargs.NAME VALUE."
     ),
     f"{LAKE} --worlds.0.workers quick": (
         "--worlds.0.workers must be one of 'serial', 'thread', 'process', 'ray'; got 'quick'."
@@ -119,21 +119,21 @@ MISTAKES = {
         "error: --output /proc/of_nobody: /proc takes no files (No such file or directory), so "
         "/proc/of_nobody/frozenlake_tiny cannot be made. Name a folder that can be written to."
     ),
-    f"{LAKE} --name {'n' * 300}": "--output runs: it cannot be looked for (File name too long), so runs/nnn",
+    f"{LAKE} --name {'n' * 300}": "--output runs: its path is invalid (File name too long), so runs/nnn",
     f"{LAKE} --name=": "--name must be one part of a path, such as my_run: it is a folder within --output; got ''.",
     f"{LAKE} --name ../x": "it is a folder within --output; got '../x'.",
     f"{LAKE} --name ..": "--name must be one part of a path",
     f"{LAKE} --name a/b --resume": "--name must be one part of a path",
     "curate --name a/b": "must be one part of a path, such as my_run: it is a folder within --output; got 'a/b'",
     f"{LAKE} --resume --name bulbs": (
-        "error: frozenlake_tiny trains VLM/FrozenLake-v0, but the run at runs/bulbs trains own_world:Own/Bulbs-v0: "
+        "error: frozenlake_tiny trains VLM/FrozenLake-v0, but the run in runs/bulbs trains own_world:Own/Bulbs-v0: "
         "name the recipe or the world it was started with, or another run with --name."
     ),
     f"{LAKE} --resume --name lake --num-iterations 3": (
-        "error: --num-iterations 3: the run has done 4 already. Give a larger number to extend it; to keep an earlier "
+        "error: --num-iterations 3: the run has already done 4. Give a larger number to extend it; to keep an earlier "
         "state, start another run."
     ),
-    f"{LAKE} --resume --name lake --num_iterations=2": "error: --num-iterations 2: the run has done 4 already.",
+    f"{LAKE} --resume --name lake --num_iterations=2": "error: --num-iterations 2: the run has already done 4.",
     f"{LAKE} --resume --name mixed": "error: No checkpoint at runs/mixed/latest",  # its worlds were options
     f"{LAKE} --resume --name half": "error: No checkpoint at runs/half/latest",
     "own_world:Own/Bulb-v0": "error: Unknown env 'own_world:Own/Bulb-v0'. Did you mean 'own_world:Own/Bulbs-v0'?",

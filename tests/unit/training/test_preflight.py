@@ -76,7 +76,9 @@ def test_judges_are_left_out_where_there_are_no_rules_and_that_is_told():
     config, told = ready(small(), imitates=False)
     assert (config.judge.grounding_weight, config.judge.worldmodeling_weight) == (0.0, 0.0)
     (line,) = told
-    assert line.startswith("Left out: --judge.grounding-weight, --judge.worldmodeling-weight, for there are no rules")
+    assert line.startswith(
+        "Left out: --judge.grounding-weight, --judge.worldmodeling-weight, because there are no rules"
+    )
     assert BULBS in line
     assert ready(small(judge=NO_JUDGE), imitates=False)[1] == []
     assert ready(RECIPES["frozenlake_tiny"](), imitates=False) == (RECIPES["frozenlake_tiny"](), [])
@@ -113,7 +115,7 @@ def test_beside_a_judged_world_one_without_rules_is_paid_by_its_own_reward():
     chosen = JudgeConfig(grounding_weight=0.25)
     config, told = ready(small(worlds=specs, num_groups=2, judge=chosen), imitates=False)
     assert config.judge == chosen
-    assert told[0].startswith(f"Left out: --judge.grounding-weight, for there are no rules to judge {BULBS} by")
+    assert told[0].startswith(f"Left out: --judge.grounding-weight, because there are no rules to judge {BULBS} by")
     for spec, paid in zip(specs, (0.0, 1.0), strict=True):
         with spec.make_vector(2, split="train") as worlds:
             played = rollout(OracleAgent(), worlds, [0, 1], env_ids=[spec.env_id] * 2)
@@ -127,7 +129,7 @@ def test_suboptimal_demonstrations_are_left_out_where_no_world_has_a_plan_for_th
     suboptimal = ColdStartConfig(num_steps=4, num_first_turn_steps=0, suboptimal_rate=0.5)
     config, told = ready(small(cold_start=suboptimal, judge=NO_JUDGE), imitates=True)
     assert config.cold_start.suboptimal_rate == 0.0
-    assert told == ["Left out: --cold-start.suboptimal-rate, for no world here has a suboptimal_plan."]
+    assert told == ["Left out: --cold-start.suboptimal-rate, because no world here has a suboptimal_plan."]
     (svg,) = small().worlds
     hasty = replace(svg, cold_start_suboptimal_rate=0.5)
     config, told = ready(small(worlds=(hasty,), judge=NO_JUDGE), imitates=True)
@@ -141,7 +143,7 @@ def test_a_plan_is_not_told_where_no_world_has_words_for_it():
     telling = ColdStartConfig(num_steps=4, num_first_turn_steps=0, tells_plan=True)
     config, told = ready(small(cold_start=telling, judge=NO_JUDGE), imitates=True)
     assert not config.cold_start.tells_plan
-    assert told == ["Left out: --cold-start.tells-plan, for no world here has an intention to tell."]
+    assert told == ["Left out: --cold-start.tells-plan, because no world here has an intention to tell."]
     boxes = small(cold_start=telling, worlds=(WorldSpec(env_id="VLM/Sokoban-v0"),))
     assert ready(boxes, imitates=True)[0].cold_start == telling
 
@@ -313,7 +315,7 @@ def test_a_start_that_another_recipe_makes_names_that_one(tmp_path, capsys, monk
     assert main(["argos_hack_tiny"]) == 2
     told = capsys.readouterr().err
     assert "No checkpoint at runs/argos_tiny/3-sft/latest/model" in told
-    assert "Run `python -m training argos_tiny` first, which makes it, or name yours with --model DIR." in told
+    assert "Run `python -m training argos_tiny` first, which creates it, or name yours with --model DIR." in told
     assert not (tmp_path / "runs").exists()
     for model in ("runs/no_such_recipe/latest/model", "elsewhere/argos_tiny/latest/model"):
         assert main(["frozenlake_tiny", "--model", model]) == 2

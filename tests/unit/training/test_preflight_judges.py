@@ -67,7 +67,7 @@ def test_a_curation_names_all_that_do_not_answer_and_leaves_nothing(server, tmp_
     words += ["--pointing.pointer", f"compatible:molmo@{server.base_url}", "--device", "cpu"]
     assert main([*words, "--expert", f"compatible:teacher@{nowhere()}"]) == 2
     told = capsys.readouterr().err
-    assert "Models that are to be asked behind an endpoint and do not answer" in told
+    assert "models behind endpoints do not answer" in told
     assert re.search(r"--expert compatible:teacher@\S+: teacher at http://127.0.0.1:\d+/v1: no connection", told)
     assert re.search(r"--pointing.proposer compatible:one@\S+: one at \S+: no connection", told)
     assert re.search(r"--pointing.pointer compatible:molmo@\S+: .*HTTP 404.*serve a model called 'molmo'", told)
@@ -88,7 +88,7 @@ def test_a_plain_run_asks_its_judge_before_anything_is_made(server, tmp_path, ca
     words = ["frozenlake_tiny", *BRIEF, "--output", str(runs)]
     assert main([*words, *judged(nowhere())]) == 2
     told = capsys.readouterr().err
-    assert "Models that are to be asked behind an endpoint and do not answer" in told
+    assert "models behind endpoints do not answer" in told
     assert "--judge.endpoint: judge at" in told and "--no-probe-endpoints" in told
     assert not runs.exists()
 

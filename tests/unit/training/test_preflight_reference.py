@@ -16,7 +16,7 @@ HELD = PPOConfig(num_minibatches=1, kl_coef=0.1)
 
 
 def test_adapters_take_no_other_reference():
-    with pytest.raises(ConfigError, match=r"--reference there is another model than the one that --lora.rank 4 adapts"):
+    with pytest.raises(ConfigError, match=r"--reference there is another model than the base of --lora.rank 4"):
         run_config(reference="there", ppo=HELD, lora=LoRAConfig(rank=4))
 
 

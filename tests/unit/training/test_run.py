@@ -260,7 +260,7 @@ def test_ctrl_c_finishes_the_iteration_saves_and_says_how_to_go_on(arguments, tm
     shown = capsys.readouterr().out
     assert "Stopping after this iteration" in shown
     told = f"python -m training frozenlake_tiny --output {tmp_path} --name stopped --resume"
-    assert f"Interrupted after iteration 1; saved. Go on with `{told}`." in shown
+    assert f"Interrupted after iteration 1; saved. Resume with `{told}`." in shown
     assert load_checkpoint_state(tmp_path / "stopped" / "latest")["iteration"] == 1
     assert main(told.split()[3:]) == 0
     assert [line["iteration"] for line in metrics_of(tmp_path / "stopped")] == [0, 1, 2]
@@ -321,7 +321,7 @@ def test_a_run_is_never_overwritten(arguments, tmp_path, capsys):
     directory.mkdir()
     (directory / "metrics.jsonl").write_text("")
     assert main(arguments("frozenlake_tiny", "taken")) == 2
-    assert "taken already holds a run. Go on with it by adding --resume, or choose" in capsys.readouterr().err
+    assert "taken already holds a run. Add --resume to resume it, or choose" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -359,9 +359,9 @@ def test_another_configuration_cannot_go_on_with_a_run(arguments, capsys):
         assert main([*arguments("frozenlake_tiny", "run", setting, value), "--resume"]) == 2
         said = capsys.readouterr().err
         assert "was started with another configuration" in said
-        assert f"{setting}: the run has {own}, asked for is {value}" in said
+        assert f"{setting}: the run has {own}, requested is {value}" in said
     assert main([*arguments("frozenlake_tiny", "run"), "--worlds.0.kwargs.max-turns", "7", "--resume"]) == 2
-    assert "--worlds.0.kwargs.max-turns: the run has nothing, asked for is 7" in capsys.readouterr().err
+    assert "--worlds.0.kwargs.max-turns: the run has nothing, requested is 7" in capsys.readouterr().err
 
 
 @pytest.mark.soak
@@ -391,7 +391,7 @@ def test_a_finished_run_can_be_extended(arguments, tmp_path, capsys):
     first = metrics_of(tmp_path / "run")
     resume = ["frozenlake_tiny", "--resume", "--output", str(tmp_path), "--name", "run"]
     assert main(resume) == 0
-    assert "All 1 iterations are done; it is only evaluated again." in capsys.readouterr().out
+    assert "All 1 iterations are done; the run is only evaluated again." in capsys.readouterr().out
     assert main([*resume, "--num-iterations", "3"]) == 0
     lines = metrics_of(tmp_path / "run")
     assert [line["iteration"] for line in lines] == [0, 1, 2]
@@ -406,7 +406,7 @@ def test_a_finished_run_can_be_extended(arguments, tmp_path, capsys):
     assert adamw["param_groups"][0]["lr"] == pytest.approx(1e-4 * (0.1 + 0.9 / 3))
     assert num_iterations_done(tmp_path / "run" / "latest") == 3
     assert main([*resume, "--num-iterations", "2"]) == 2
-    assert "--num-iterations 2: the run has done 3 already." in capsys.readouterr().err
+    assert "--num-iterations 2: the run has already done 3." in capsys.readouterr().err
 
 
 @pytest.mark.soak
@@ -422,7 +422,7 @@ def test_gradients_that_stay_infinite_stop_a_run_with_finite_weights_on_disk(arg
     assert "those of the policy had norm nan in 3 steps in a row" in shown
     assert "Lower the learning rate" in shown
     model = tmp_path / "run" / "latest" / "model"
-    assert f"This was iteration 2; to train on with other settings, start a new run with --model {model}" in shown
+    assert f"This was iteration 2; to continue with other settings, start a new run with --model {model}" in shown
     assert load_checkpoint_state(tmp_path / "run" / "latest")["learner"]["num_updates"] == 0
     lines = metrics_of(tmp_path / "run")
     assert [(line["skipped_steps"], line["grad_norm"]) for line in lines] == [(1, None)] * 2

@@ -115,7 +115,7 @@ def test_a_pool_of_a_world_is_given_by_its_settings_which_stay_unless_they_are_c
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("--worlds.0.pool a", "--worlds.0.pool has settings of its own: --worlds.0.pool.file FILE; or None"),
+        ("--worlds.0.pool a", "--worlds.0.pool has its own settings: --worlds.0.pool.file FILE; or None"),
         ("--worlds.0.pool.min-pass-rate 0.5", "--worlds.0.pool needs a file of levels: --worlds.0.pool.file FILE"),
         ("--worlds.0.pool.flie a", "Did you mean 'file'?"),
         ("--worlds.0.pool.file a --worlds.0.pool.min-pass-rate low", "min-pass-rate takes a number; got 'low'"),
@@ -223,12 +223,12 @@ def test_what_is_chosen_by_a_name_is_listed_with_its_names_and_the_settings_of_w
     with pytest.raises(SystemExit):
         configured(Recipe(name="mine", make=RECIPES["frozenlake_tiny"]), words("--algorithm grpo --help"))
     shown = " ".join(capsys.readouterr().out.replace("│", "").split())
-    what = f"How the policy learns from what it played: {', '.join(SHIPPED)}; or your own"
+    what = f"The training algorithm: {', '.join(SHIPPED)}; or your own"
     assert f"--algorithm NAME|MODULE:CLASS {what}" in shown
     assert "(default: grpo)" in shown and "--algorithm.scale {std,none}" in shown
     assert "--algorithm.gamma-turn" not in shown
     assert "--judge.episode-reward {None,arm_exploration,arm_accuracy," in shown
-    assert "--resume Goes on with the run of this name" in shown
+    assert "--resume Resume the run with this name" in shown
 
 
 @pytest.mark.parametrize(
@@ -310,8 +310,8 @@ def test_mistakes_in_a_recipe_of_ones_own_are_explained(tmp_path):
     two.write_text(RECIPE_FILE + "\n\ndef other() -> RunConfig:\n    return small_lake()\n")
     none.write_text("from training.recipes.tiny import frozenlake_tiny\n")
     for named, said in (
-        (two, r"has 2 of them \(small_lake, other\); say which: --recipe .*two_recipes.py:small_lake"),
-        (none, "needs one function that says `-> RunConfig`.*has none"),
+        (two, r"has 2 of them \(small_lake, other\); choose one: --recipe .*two_recipes.py:small_lake"),
+        (none, "needs one function annotated `-> RunConfig`.*has none"),
         (tmp_path / "missing.py", "no such file"),
         (f"{two}:smal_lake", "has no function 'smal_lake'. Did you mean 'small_lake'?"),
         ("no_such_module:recipe", "cannot import 'no_such_module'"),

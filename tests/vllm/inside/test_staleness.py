@@ -140,5 +140,5 @@ def test_a_batch_is_wholly_of_the_weights_from_before_the_update_beside_it(rollo
 
 
 def test_it_is_refused_where_nothing_corrects_for_it(tmp_path):
-    with pytest.raises(ConfigError, match="nothing corrects for it"):
+    with pytest.raises(ConfigError, match="without a correction"):
         stale(tmp_path, ppo=PPOConfig(num_minibatches=1))

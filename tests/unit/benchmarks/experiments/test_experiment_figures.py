@@ -161,7 +161,7 @@ def test_what_cannot_be_drawn_is_refused(staged, tmp_path, capsys):
         (["curves", "--figure", str(tmp_path), "--results", str(tmp_path / "none")], "There are no such records"),
         (["curves", "--figure", str(tmp_path / "a.png")], "each variant has its own"),
         (["results", "--figure", str(tmp_path)], "is a folder. Name a file in it"),
-        (["results", "--figure", str(tmp_path / "none" / "a.png")], "There is no folder for"),
+        (["results", "--figure", str(tmp_path / "none" / "a.png")], "does not exist"),
         (["results", "--figure", str(tmp_path / "a.txt")], "must end in one of .png"),
         (["vagen", "--figure", str(tmp_path / "a.png")], "records no learning curves"),
     ):

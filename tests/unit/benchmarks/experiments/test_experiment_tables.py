@@ -295,4 +295,4 @@ class TestClaims:
 def test_an_experiment_of_curves_has_no_table(capsys):
     (curves,) = find_experiments("curves")
     assert main(["experiment", "curves", "--table", "--results", str(KEPT)]) == 2
-    assert f"{curves.name} records learning curves alone" in capsys.readouterr().err
+    assert f"{curves.name} records only learning curves" in capsys.readouterr().err

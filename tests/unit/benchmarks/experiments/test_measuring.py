@@ -143,7 +143,7 @@ def test_levels_that_only_one_evaluation_lost_are_not_paired_by_position(run, tm
     path = other / "evaluations.jsonl"
     lines = [json.loads(line) | {"num_episodes": 2} for line in path.read_text().splitlines()]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(ConfigError, match="evaluated before on other levels than after"):
+    with pytest.raises(ConfigError, match="different levels before and after"):
         measured(RESULTS, "lake", 0, other)
 
 
@@ -247,8 +247,8 @@ def test_runs_with_the_same_settings_and_start_are_seeds_of_each_other(run, tmp_
         ([], "lacks"),
         ([lake([None], [1.0])], "real number"),
         ([lake([float("nan")], [1.0])], "not a number"),
-        ([lake([1.0], [])], "not as many"),
-        ([lake([], [])], "not as many"),
+        ([lake([1.0], [])], "numbers of outcomes and levels"),
+        ([lake([], [])], "numbers of outcomes and levels"),
         ([replace(lake([0.0], [1.0]), world=None)], "lacks its name"),
         ([lake([10**400], [1.0])], "too large"),
     ],

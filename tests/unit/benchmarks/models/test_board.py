@@ -106,7 +106,7 @@ def test_a_line_that_does_not_fit_leaves_no_half_and_the_next_one_fits(board, ep
     with monkeypatch.context() as full:
         full.setattr(Path, "open", _full_after(100, Path.open))
         with pytest.raises(
-            UnwritableBoardError, match=r"No space left on device\. .*make room.*the same command goes on"
+            UnwritableBoardError, match=r"No space left on device\. .*free some space.*the same command"
         ):
             add(board, episode, 4)
     assert (board.directory / "episodes.jsonl").read_bytes() == before
@@ -199,13 +199,13 @@ def test_folders_of_somebody_else_are_left_alone(tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(ConfigError, match="is a file"):
         Board.open(tmp_path / "file", DEFINITION)
-    with pytest.raises(ConfigError, match=r"holds something else than a board \(file\)"):
+    with pytest.raises(ConfigError, match=r"not a board, but contains file\b"):
         Board.open(tmp_path, DEFINITION)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_what_cannot_be_written_to_is_told_with_the_remedy(tmp_path):
-    with pytest.raises(UnwritableBoardError, match=r"Cannot write to /proc/none: .*change its rights"):
+    with pytest.raises(UnwritableBoardError, match=r"Cannot write to /proc/none: .*permissions"):
         Board.open(Path("/proc/none"), DEFINITION)
 
 
@@ -213,7 +213,7 @@ def test_what_cannot_be_written_to_is_told_with_the_remedy(tmp_path):
     ("line", "told"),
     [
         (b'{"seed":3', "line 2: .*Remove or repair it"),
-        (b"{}", "line 2 is no episode of a board: world is missing; without this and all later lines"),
+        (b"{}", "line 2 .*: world is missing; without this and all later lines"),
         (b"[" * 1500, "Expected a JSON object in .*line 2"),
         (b"[1]", "Expected a JSON object in .*line 2"),
         (b"\xff", "line 2"),
@@ -252,7 +252,7 @@ def test_what_a_line_holds_is_looked_at_before_it_is_used(error, place, value, t
     *inside, last = place
     functools.reduce(operator.getitem, inside, line)[last] = value
     (board.directory / "episodes.jsonl").write_text(f"{json.dumps(line)}\n")
-    with pytest.raises(BrokenRunDataError, match=f"line 1 is no episode of a board: {told}"):
+    with pytest.raises(BrokenRunDataError, match=f"line 1 .*: {told}"):
         board.lines()
 
 
@@ -267,7 +267,7 @@ def test_a_broken_definition_is_told(record, board):
 
 def test_a_board_of_another_format_or_none_at_all_is_told(board, tmp_path):
     (board.directory / "board.json").write_text(json.dumps({"format": 0}))
-    with pytest.raises(ConfigError, match="is of format 0, this version reads 1"):
+    with pytest.raises(ConfigError, match=r"format 0\b.*\b1\b"):
         Board(board.directory)
     with pytest.raises(MissingRunDataError, match="Make one: python -m benchmarks run"):
         Board(tmp_path / "nowhere")

@@ -79,13 +79,13 @@ def test_a_mistake_in_a_file_is_one_line_with_its_name(text, told, tmp_path, cap
         (["--world", "VLM/FrozenLak-v0"], "Did you mean 'VLM/FrozenLake-v0'?"),
         (["--world", f"{LAKE}:sise=3"], "sise"),
         (["--world", f"{LAKE}:size=1000"], "size"),
-        (["--world", f"{LAKE}:split=val"], "levels are chosen by --split"),
+        (["--world", f"{LAKE}:split=val"], "set the split with --split"),
         (["--world", LAKE, "--split", "tests"], "--split must be one of 'train', 'val', 'test'; got 'tests'."),
         ([], "Name a world with --world, or a suite with --suite."),
         (["--suite", "light"], "--suite must be one of 'lite', 'full'; got 'light'. Did you mean 'lite'?"),
         (["--suite", "lite", "--world", LAKE], "not both"),
-        (["--world", LAKE, "--world", LAKE], f"--world {LAKE} is there twice."),
-        (["--world", LAKE, "--agent", "random", "--agent", "random"], "--agent random is there twice."),
+        (["--world", LAKE, "--world", LAKE], f"--world {LAKE} is given twice."),
+        (["--world", LAKE, "--agent", "random", "--agent", "random"], "--agent random is given twice."),
         (
             ["--world", LAKE, "--world", f"{LAKE}:obs_mode=image"],
             f"--world {LAKE}:obs_mode=image is the same as {LAKE}.",
@@ -160,7 +160,7 @@ def test_a_budget_for_a_model_without_a_price_is_refused_before_anything_is_spen
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     words = ["--agent", "compatible:mystery@http://127.0.0.1:9/v1", "--budget-usd", "1", "--world", LAKE, ALONE]
     assert main(["run", *words, "--out", str(tmp_path / "board")]) == 2
-    assert "--budget-usd cannot hold for compatible:mystery:" in capsys.readouterr().err
+    assert "cannot be enforced for compatible:mystery:" in capsys.readouterr().err
     assert not (tmp_path / "board").exists()
 
 

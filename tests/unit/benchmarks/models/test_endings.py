@@ -36,8 +36,8 @@ def test_what_a_spent_budget_has_cost_is_what_the_table_says(tmp_path):
     usd = sum(row.usd for row in rows(Board(tmp_path).episodes()))
     assert usd > 5  # Of those that were under way when it was spent
     assert told_of(run) == [
-        f"Stopped: the budget of 4 USD is spent ({usd:.2f} USD on this board). Raise --budget-usd, and the same "
-        "command goes on.",
+        f"Stopped: the budget of 4 USD is spent ({usd:.2f} USD on this board). With a higher --budget-usd, the "
+        "same command resumes.",
         "8 episodes were not started.",
     ]
 
@@ -53,7 +53,7 @@ def test_who_goes_on_is_told_all_that_was_taken(tmp_path):
 
 def test_a_budget_that_cannot_be_held_is_not_promised_to_go_on(tmp_path):
     run = play(tmp_path, [contestant(Priced(usd=None), "mute")], budget_usd=4.0)
-    assert told_of(run)[0].endswith("Leave out --budget-usd, and the same command goes on.")
+    assert told_of(run)[0].endswith("Without --budget-usd, the same command resumes.")
 
 
 @pytest.mark.parametrize(

@@ -231,7 +231,7 @@ class _Deaf:
         (_Deaf(), LAKE, {}, "'_Deaf' has no start"),
         (right, "VLM/FrozenLak-v0", {}, "Did you mean 'VLM/FrozenLake-v0'"),
         (right, {"VLM/FrozenLak-v0": {}}, {}, "Did you mean 'VLM/FrozenLake-v0'"),
-        (right, {LAKE: {"split": "val"}}, {}, "levels are chosen by"),
+        (right, {LAKE: {"split": "val"}}, {}, "--split"),
         (right, {LAKE: {"size": right}}, {}, "JSON"),
         (right, {LAKE: {"sise": 3}}, {}, "sise"),
         (right, [], {}, "worlds is empty"),
@@ -240,7 +240,7 @@ class _Deaf:
         (right, LAKE, {"reading": "loose"}, "reading must be one of"),
         (right, LAKE, {"episodes": 0}, "episodes must be at least 1"),
         (right, LAKE, {"num_parallel": 0}, "num_parallel must be"),
-        (right, LAKE, {"name": "lazy"}, "'lazy' is that of another agent"),
+        (right, LAKE, {"name": "lazy"}, "'lazy' belongs to another agent"),
         ("oracle", LAKE, {"name": "best"}, "as=NAME"),
     ],
 )

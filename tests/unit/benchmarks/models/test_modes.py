@@ -43,5 +43,5 @@ def test_views_show_what_they_say(tmp_path):
 def test_a_world_that_says_how_it_is_asked_is_refused(tmp_path, capsys):
     world = f"{BLOCKS},prompt_format=ivgr_grounded"
     assert evaluate(tmp_path / "board", "--world", world) == 2
-    assert "has a prompt_format of its own, and --modes ivgr asks it in grounded, textual" in capsys.readouterr().err
+    assert "sets prompt_format, which --modes ivgr varies over grounded, textual" in capsys.readouterr().err
     assert not (tmp_path / "board").exists()

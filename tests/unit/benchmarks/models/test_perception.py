@@ -47,15 +47,15 @@ class TestViews:
         views, told = split_views(WorldSpec.parse("VLM/ZoomQA-v0:prompt_format='direct'"))
         assert [view.kwargs["obs_mode"] for view in views] == ["image+description"]
         assert told == (
-            "VLM/ZoomQA-v0:prompt_format=direct is not played as text and image+text, as its words tell the right "
-            "answer."
+            "VLM/ZoomQA-v0:prompt_format=direct is not played as text and image+text, because its text contains "
+            "the right answer."
         )
 
     @pytest.mark.parametrize(
         ("world", "told"),
         [
             ("VLM/FrozenLake-v0:obs_mode='text'", "chooses obs_mode; leave it out"),
-            ("VLM/RewardJudging-v0", "has no view but its picture, as its words tell the right answer: leave it out"),
+            ("VLM/RewardJudging-v0", "no view but its image, because its text contains the right answer"),
         ],
     )
     def test_worlds_that_cannot_be_split(self, world, told):
@@ -176,7 +176,7 @@ class TestCommand:
         ("words", "told"),
         [
             (["--world", LAKE], "Name whose sight is measured: --agent NAME"),
-            (["--agent", "oracle", "--world", "VLM/RewardJudging-v0"], "has no view but its picture"),
+            (["--agent", "oracle", "--world", "VLM/RewardJudging-v0"], "has no view but its image"),
             (["--agent", "oracle", "--world", f"{LAKE},obs_mode='text'"], "chooses obs_mode; leave it out"),
         ],
     )

@@ -117,7 +117,7 @@ def test_an_episode_that_goes_another_way_is_refused_and_nothing_changes(board, 
     board.rewrite(lines)
     before = (board.directory / "episodes.jsonl").read_bytes()
     assert rescore(board) == 2
-    assert f"seed {changed['seed']}, repeat 0 does not go as it was recorded" in capsys.readouterr().err
+    assert f"seed {changed['seed']}, repeat 0 does not replay as recorded" in capsys.readouterr().err
     assert (board.directory / "episodes.jsonl").read_bytes() == before
 
 

@@ -259,7 +259,7 @@ def test_what_failures_cost_is_spent_too(tmp_path):
 
 def test_a_budget_without_a_price_is_refused_before_anything_is_asked(tmp_path):
     agents = [contestant(Paid(price=None), "mystery"), contestant(OracleAgent(), "free")]
-    with pytest.raises(ConfigError, match=r"--budget-usd cannot hold for mystery: .*prices=FILE"):
+    with pytest.raises(ConfigError, match=r"enforced for mystery: .*prices=FILE"):
         BoardRun(plan(budget_usd=1.0), agents, tmp_path / "board")
     assert not (tmp_path / "board").exists()
 
@@ -267,7 +267,7 @@ def test_a_budget_without_a_price_is_refused_before_anything_is_asked(tmp_path):
 def test_a_budget_that_nobody_counts_for_ends_the_run(tmp_path):
     run = play(tmp_path, [contestant(Paid(usd=None), "mute", num_parallel=1)], episodes=50, budget_usd=1.0)
     assert len(lines_of(tmp_path)) == 1
-    assert run.reason == "mute does not count its tokens, so that no budget can be held"
+    assert run.reason == "mute does not count its tokens, so no budget can be enforced"
 
 
 def test_an_agent_leaves_a_world_when_its_interval_is_narrow_enough(tmp_path):

@@ -110,9 +110,9 @@ def test_what_differs_is_told_though_the_page_fails(board, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        (lambda record: record["agents"][0]["identity"].update(name="gpt-99"), "names another agent than"),
-        (lambda record: record["worlds"][0].update(max_actions_per_turn=99), "max_actions_per_turn is 99, it is"),
-        (lambda record: record.update(split="train"), "split is 'test', that of board.json 'train'"),
+        (lambda record: record["agents"][0]["identity"].update(name="gpt-99"), "another agent than board.json"),
+        (lambda record: record["worlds"][0].update(max_actions_per_turn=99), "board.json has 99"),
+        (lambda record: record.update(split="train"), "split is 'test', but that of board.json is 'train'"),
         (lambda record: record.update(suite={"name": "full", "version": 1, "digest": "x"}), ""),
     ],
 )
@@ -215,7 +215,7 @@ def test_a_loss_that_was_made_an_error_is_found(board):
 def test_an_end_that_was_made_an_error_and_sealed_anew_is_found(board):
     line = next(line for line in lines_of(board.directory) if not line["after"] and not line["error"])
     (told,) = found_in(alone(board, sealed({**line, "error": "HTTP 500"})))
-    assert "came to its end, yet counts as an error" in told
+    assert "was completed, but is marked as an error" in told
 
 
 def test_a_line_that_was_taken_away_is_found(board):
@@ -223,14 +223,14 @@ def test_a_line_that_was_taken_away_is_found(board):
     first = next(line for line in lines if not line["after"] and line["agent"] == "oracle")
     (told,) = found_in(alone(board, *(line for line in lines if line != first)))
     assert told.startswith(f"oracle in {WORLD}")
-    assert "one between them was taken away" in told
+    assert "a line between them was removed" in told
 
 
 def test_a_loss_that_was_played_once_more_is_found(board):
     with board.writing():
         again = next(line for line in board.lines() if not line["error"])
         board.rewrite([*board.lines(), again])
-    assert any("was played before already" in each for each in found_in(board))
+    assert any("was already played" in each for each in found_in(board))
 
 
 def test_every_leaf_of_a_line_that_is_changed_is_found(board):

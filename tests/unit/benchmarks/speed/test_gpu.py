@@ -72,7 +72,7 @@ def test_a_case_is_not_run_where_one_lies(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     (tmp_path / "siblings").mkdir()
     assert main(["gpu", "--output", str(tmp_path)]) == 2
-    assert f"{tmp_path / 'siblings'} is there already" in capsys.readouterr().err
+    assert f"{tmp_path / 'siblings'} already exists" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["siblings"]
 
 

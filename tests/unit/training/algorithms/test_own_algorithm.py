@@ -67,7 +67,7 @@ def test_it_trains_and_goes_on(tiny_directory, tmp_path, capsys):
         (1, 0, False),
     ]
     assert main([*same_run, "--algorithm", "grpo"]) == 2
-    assert '--algorithm: the run has "rloo:RLOO", asked for is "grpo"' in capsys.readouterr().err
+    assert '--algorithm: the run has "rloo:RLOO", requested is "grpo"' in capsys.readouterr().err
 
 
 def test_fewer_siblings_than_it_compares_are_refused(tmp_path, capsys):

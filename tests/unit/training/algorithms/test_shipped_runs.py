@@ -33,5 +33,7 @@ def test_it_trains_by_its_name_alone(name, tiny_directory, tmp_path, capsys):
 def test_too_few_siblings_are_refused_in_one_line(name, tmp_path, capsys):
     assert main(["frozenlake_tiny", "--algorithm", name, "--group-size", "1", "--output", str(tmp_path)]) == 2
     said = capsys.readouterr().err.strip()
-    assert f"--algorithm {name} compares siblings, and with --group-size 1 there are too few" in " ".join(said.split())
+    assert f"--algorithm {name} compares the episodes of a group, and --group-size 1 is too small" in " ".join(
+        said.split()
+    )
     assert not any(tmp_path.iterdir())

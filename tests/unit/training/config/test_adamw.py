@@ -78,7 +78,7 @@ def test_a_run_cannot_be_resumed_with_other_ones(tmp_path):
     described = dict.fromkeys(("command", "commit", "started", "versions"))
     assert continued(config, tmp_path, num_done=1, described=described)["resumed"][0]["changes"] == {}
     papers = replace(config, ppo=replace(config.ppo, betas=(0.9, 0.999)))
-    with pytest.raises(ConfigError, match=r"--ppo\.betas: the run has \[0\.9, 0\.95\], asked for is \[0\.9, 0\.999\]"):
+    with pytest.raises(ConfigError, match=r"--ppo\.betas: the run has \[0\.9, 0\.95\], requested is \[0\.9, 0\.999\]"):
         check_same_run(papers, tmp_path)
 
 

@@ -44,7 +44,7 @@ REFUSED = [
     ({"sampling": SamplingConfig(temperature=0.0)}, "--num-iterations 0"),
     (
         {"group_size": 1, "algorithm": GRPO()},
-        "grpo compares siblings, and with --group-size 1 there are too few",
+        "grpo compares the episodes of a group, and --group-size 1 is too small",
     ),
     (
         {"group_size": 1, "algorithm": BilevelGAE(sibling_baseline=True), "ppo": PPOConfig(num_minibatches=1)},
@@ -91,7 +91,7 @@ REFUSED = [
     *(
         ({"judge": paper(episode), "worlds": worlds}, said)
         for episode, worlds, said in [
-            ("argos", asking("points"), "VLM/ZoomQA-v0 pays 1.0 for it, too"),
+            ("argos", asking("points"), "VLM/ZoomQA-v0 also pays 1.0 for it"),
             ("arm_accuracy", asking("arm"), "--worlds.0.kwargs.answer-reward 0"),
             ("mags_stage_1", asking("mags", mags_stage=1), "pays 1.0"),
             ("mags_stage_2", asking("mags"), "pays 1.0"),
@@ -105,8 +105,8 @@ REFUSED = [
     *(
         (
             {"judge": paper(episode), "worlds": asking(prompt_format, answer_reward=0.0, format_reward=0.5, **stage)},
-            f"--judge.episode-reward {episode} has what format_reward pays for in it, and VLM/ZoomQA-v0 pays 0.5 for "
-            "it, too. Use --worlds.0.kwargs.format-reward 0.",
+            f"--judge.episode-reward {episode} already includes format_reward, but VLM/ZoomQA-v0 also pays 0.5 for it. "
+            "Use --worlds.0.kwargs.format-reward 0.",
         )
         for episode, prompt_format, stage in [
             ("arm_exploration", "arm", {}),
@@ -138,7 +138,7 @@ class Endless(RLOO):
 
 
 def test_rounds_in_search_of_useful_groups_need_to_know_which_are():
-    with pytest.raises(ConfigError, match=r"Endless plays up to 5 rounds .* write its useful_rows"):
+    with pytest.raises(ConfigError, match=r"Endless plays up to 5 rounds .* override its useful_rows"):
         run_config(algorithm=Endless())
     run_config(algorithm=Endless(max_sampling_rounds=1))
 

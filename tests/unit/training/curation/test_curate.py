@@ -178,7 +178,7 @@ def test_a_command_that_keeps_nothing_fails_and_says_what_became_of_everything(t
     words += [word for setting in SMALL for word in ("--set", setting)]
     assert main([*words, "--output", str(tmp_path), "--threshold", "100"]) == 1
     shown = capsys.readouterr()
-    assert shown.err.startswith(f"stopped: {tmp_path / 'curated'} is empty, as nothing is good enough to imitate. ")
+    assert shown.err.startswith(f"stopped: {tmp_path / 'curated'} is empty, as no response was good enough. ")
     assert "Ask more questions (--num-samples), lower --threshold" in shown.err
     assert (
         "passed over: 4 for threshold" in shown.out

@@ -257,7 +257,7 @@ def test_a_best_of_another_number_of_levels_is_superseded(
         iteration=num_iterations, validation_success=PEAK[num_iterations], num_val_episodes=3
     )
     assert same(kept(directory), playing["val"][num_iterations])
-    told = "The best on validation levels, of iteration 2 (0.750) was on 2 levels, not 3: begun anew."
+    told = "The best on validation levels, of iteration 2 (0.750) was on 2 levels, not 3; comparing again."
     assert " ".join(capsys.readouterr().out.split()).count(told) == 1
     made = [(line["label"], line["num_episodes"]) for line in RunReader(directory).evaluations()]
     assert ("iteration 3", 3) in made and made.count((f"iteration {num_iterations}", 3)) == 1

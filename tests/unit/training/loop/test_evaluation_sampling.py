@@ -79,7 +79,7 @@ def test_a_cold_start_is_validated_as_a_run_is(config, tmp_path, monkeypatch):
 def test_a_run_goes_on_with_its_own_and_one_of_before_the_option_as_in_training(config):
     directory = train(replace(config, num_iterations=1, eval_every=0, eval_sampling=GREEDY))
     assert saved_config(directory).eval_sampling == GREEDY
-    with pytest.raises(ConfigError, match=r"--eval-sampling\.temperature: the run has 0\.0, asked for is nothing"):
+    with pytest.raises(ConfigError, match=r"--eval-sampling\.temperature: the run has 0\.0, requested is nothing"):
         train(replace(config, num_iterations=2), resume=True)
     path = directory / "config.json"
     saved = json.loads(path.read_text())

@@ -122,7 +122,7 @@ def test_a_shortage_is_told_with_what_mends_it(needed, available, remedy):
     if remedy is None:
         assert told is None
     else:
-        assert f"needs {2 * needed.total / GIB:.1f} GiB of the host's memory, and there are {available}.0" in told
+        assert f"needs {2 * needed.total / GIB:.1f} GiB of the host's memory, but there are {available}.0" in told
         assert remedy in told
         assert told.endswith(f"training plan with --num-gpus 2 --host-memory {available}.0.")
 

@@ -196,7 +196,7 @@ def test_a_later_round_that_loses_every_episode_is_left_out(played_in, caplog):
 def test_if_no_world_can_be_started_the_message_says_what_to_do(played_in):
     played_in(FaultyWorld, reset_fault="raise")
     chosen = collector()
-    with pytest.raises(WorkerError, match=r"go on with --resume"):
+    with pytest.raises(WorkerError, match=r"resume with --resume"):
         chosen.collect(Idle(), 0)
     chosen.close()
 

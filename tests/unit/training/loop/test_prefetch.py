@@ -246,7 +246,7 @@ def test_a_frozen_tower_is_shared_with_the_copy(tiny_directory, tmp_path, monkey
     [
         ({"staleness": 2}, "--staleness must be 0, or 1"),
         ({"staleness": -1}, "--staleness must be 0, or 1"),
-        ({"staleness": 1, "ppo": replace(PPO, importance_cap=None)}, "nothing corrects for it"),
+        ({"staleness": 1, "ppo": replace(PPO, importance_cap=None)}, "without a correction"),
     ],
 )
 def test_staleness_that_nothing_corrects_for_is_refused(changes, said):
@@ -262,5 +262,5 @@ def test_either_correction_will_do():
 def test_several_processes_are_refused():
     settings = {"num_groups": 4, "has_adapters": False, "environment": {"WORLD_SIZE": "2"}}
     require_engine("auto", **settings)
-    with pytest.raises(ConfigError, match="--staleness 1 samples beside the update, in one process, and 2"):
+    with pytest.raises(ConfigError, match=r"--staleness 1 .* one process, .* 2"):
         require_engine("auto", staleness=1, **settings)

@@ -89,7 +89,7 @@ def test_a_run_that_fails_goes_on_as_if_it_had_not(config, straight_state, monke
         with pytest.raises(RuntimeError, match="out of memory"):
             train(broken)
     shown = capsys.readouterr().err
-    assert "RuntimeError in iteration 1: saved as of 1 iterations. Go on with --resume." in shown
+    assert "RuntimeError in iteration 1: saved as of 1 iterations. Resume with --resume." in shown
     directory = train(broken, resume=True)
     assert differing(straight_state, load_checkpoint_state(directory / "latest")) == []
     assert [line["iteration"] for line in metrics_of(directory)] == [0, 1]
@@ -115,7 +115,7 @@ def test_sigterm_saves_at_once_as_a_scheduler_leaves_no_time_for_more(config, mo
         assert main(words) == 128 + signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, "the handler is put back"
     num_done, where = (1, "in iteration 1") if place == "an update" else (2, "after 2 iterations")
-    told = f"TerminatedError {where}: saved as of {num_done} iterations. Go on with --resume."
+    told = f"TerminatedError {where}: saved as of {num_done} iterations. Resume with --resume."
     assert told in capsys.readouterr().err
     directory = train(config, resume=True)
     assert num_done == 2 or f"Resuming after iteration {num_done} of 2." in capsys.readouterr().out

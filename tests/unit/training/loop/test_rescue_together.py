@@ -59,7 +59,7 @@ def test_gradients_end_all_processes_which_save_what_was_before(tmp_path, capsys
     run = StubRun(tmp_path, rank)
     failed(run, error)
     assert run.saved == [(3, 3.0)]
-    told = f"{type(error).__name__} in iteration 3: saved as of 3 iterations. Go on with --resume.\n"
+    told = f"{type(error).__name__} in iteration 3: saved as of 3 iterations. Resume with --resume.\n"
     assert capsys.readouterr().err == (told if rank == 0 else "")
 
 

@@ -70,5 +70,5 @@ def test_a_judge_that_can_score_nothing_stops_the_run_which_goes_on_once_it_is_b
 def test_rewards_that_are_all_nan_stop_the_run(settings, tiny_directory, tmp_path, monkeypatch):
     monkeypatch.setattr(ScoredTrajectory, "turn_rewards", property(lambda each: [float("nan")] * len(each.turns)))
     config = short_run(tiny_directory, tmp_path, num_iterations=2, **settings)
-    with pytest.raises(WorkerError, match=r"Nothing is left of iteration 0: every one of its 4 .* infinite or NaN"):
+    with pytest.raises(WorkerError, match=r"Nothing is left of iteration 0: all of its 4 .* infinite or NaN"):
         train(config)

@@ -147,7 +147,7 @@ def test_when_one_dies_the_other_says_how_to_go_on(running):
     processes[0].terminate()  # as their launcher does then
     told = processes[0].communicate(timeout=LIMIT_S)[0]
     assert processes[0].returncode not in (0, None)
-    (line,) = [line for line in told.splitlines() if "Go on with --resume" in line]
+    (line,) = [line for line in told.splitlines() if "Resume with --resume" in line]
     assert f"as of {saved_iterations(run)} iterations" in line
 
 
@@ -174,7 +174,7 @@ def test_a_lost_connection_ends_in_one_line_with_what_is_on_disk(running):
     assert "Traceback" not in told
     (*_, last) = told.strip().splitlines()
     assert last.startswith("stopped: another process of the run is gone")
-    assert f"as of {saved_iterations(run)} iterations. Go on with --resume." in last
+    assert f"as of {saved_iterations(run)} iterations. Resume with --resume." in last
 
 
 def test_a_checkpoint_that_is_being_put_in_place_is_counted_and_left_alone(tmp_path):
@@ -205,7 +205,7 @@ def test_the_main_process_has_told_why_before_another_ends(tiny_directory, tmp_p
 @pytest.mark.parametrize(
     ("words", "environment", "told"),
     [
-        (["--engine", "fsdp2"], {}, "and this is one"),
+        (["--engine", "fsdp2"], {}, "but this is one"),
         (["--engine", "local"], {"WORLD_SIZE": "2"}, "Use --engine auto"),
         (
             ["--num-groups", "3", "--ppo.num-minibatches", "1"],

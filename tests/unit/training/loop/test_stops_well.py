@@ -81,7 +81,7 @@ def test_a_step_that_does_not_fit_is_taken_once_more_in_halves_and_nothing_of_it
         metrics = updated(learner, batch)
     shown = capsys.readouterr().err
     assert (
-        shown.count("Memory ran out in the update: CUDA out of memory. It goes on with --ppo.micro-batch-size 3") == 1
+        shown.count("Memory ran out in the update: CUDA out of memory. Continuing with --ppo.micro-batch-size 3") == 1
     )
     assert metrics == pytest.approx(expected, rel=1e-3, abs=1e-6)
     assert_same_steps(steps, expected_steps)
@@ -95,7 +95,7 @@ def test_a_budget_of_tokens_is_halved_too(played, monkeypatch, capsys):
     alike = replace(batch.select([0] * 8), group_index_B=batch.group_index_B)
     length = alike.input_ids_BT.shape[1]
     updated(learner_of(model, encoder, micro_batch_tokens=9 * length), alike)
-    assert f"It goes on with --ppo.micro-batch-tokens {4 * length}" in capsys.readouterr().err
+    assert f"Continuing with --ppo.micro-batch-tokens {4 * length}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("size", quick([6, 1], 1))
@@ -184,7 +184,7 @@ def test_sampling_that_does_not_fit_stops_with_a_remedy_and_what_was_learnt(conf
     monkeypatch.setattr(trainer.Collector, "collect", failing_in(2, trainer.Collector.collect, out_of_memory))
     with pytest.raises(MemoryExhaustedError, match=r"while sampling: CUDA out of memory\. .*lower --num-groups"):
         train(config)
-    assert "saved as of 1 iterations. Go on with --resume." in capsys.readouterr().err
+    assert "saved as of 1 iterations. Resume with --resume." in capsys.readouterr().err
     assert load_checkpoint_state(Path(config.output, config.name, "latest"))["iteration"] == 1
 
 
@@ -212,7 +212,7 @@ def test_a_full_disk_stops_with_what_is_saved_and_goes_on(config, tiny_directory
     straight = load_checkpoint_state(train(replace(config, name="straight")) / "latest")
     told = run_apart(train_until_the_disk_is_full, tiny_directory, config.output)
     assert f"No space left to write to {config.output}/test." in told
-    assert "Its last checkpoint is whole, as of 0 iterations" in told and "go on with --resume" in told
+    assert "Its last checkpoint is whole, as of 0 iterations" in told and "resume with --resume" in told
     assert "this run could not be saved" in told
     directory = train(config, resume=True)
     assert differing(straight, load_checkpoint_state(directory / "latest")) == []

@@ -125,7 +125,7 @@ def test_a_server_that_takes_no_run_leaves_it_offline(directory: Path, tmp_path:
 
 def test_a_client_that_dies_is_told_once_and_ends_nothing(directory: Path, tmp_path: Path) -> None:
     told = said(log(directory, environment(tmp_path, WANDB_MODE="offline"), how="kill"))
-    assert told.count("The run goes on; its numbers are in metrics.jsonl and in TensorBoard.") == 1
+    assert told.count("The run continues; its numbers are in metrics.jsonl and in TensorBoard.") == 1
     assert "W&B does not take these numbers (" in told
 
 
@@ -133,11 +133,11 @@ def test_a_client_that_dies_is_told_once_and_ends_nothing(directory: Path, tmp_p
     ("more", "reason"),
     [
         pytest.param(
-            {}, "W&B takes no login here (No API key configured. Use `wandb login` to log in.)", id="no login"
+            {}, "W&B rejects the login here (No API key configured. Use `wandb login` to log in.)", id="no login"
         ),
         pytest.param(
             {"WANDB_API_KEY": "a" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9", "WANDB_HTTP_TIMEOUT": "1"},
-            "W&B takes no login here (Failed to authenticate with http://127.0.0.1:9",
+            "W&B rejects the login here (Failed to authenticate with http://127.0.0.1:9",
             id="no network",
             marks=pytest.mark.soak,
         ),

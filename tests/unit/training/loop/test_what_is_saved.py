@@ -29,11 +29,11 @@ def run_with(directory: Path, *files: str) -> Path:
 
 
 STANDS = [
-    (("latest/state.pt", "latest/progress.json"), "The last checkpoint is as of 3 iterations. Go on with --resume."),
-    ((".latest.old/state.pt", ".latest.old/progress.json"), "as of 3 iterations. Go on with --resume."),
-    (("latest/state.pt",), "The last checkpoint is whole. Go on with --resume."),
-    (("cold_start_state/state.pt",), "The last checkpoint is the cold start's. Go on with --resume."),
-    ((".cold_start_state.old/state.pt",), "The last checkpoint is the cold start's. Go on with --resume."),
+    (("latest/state.pt", "latest/progress.json"), "The last checkpoint is as of 3 iterations. Resume with --resume."),
+    ((".latest.old/state.pt", ".latest.old/progress.json"), "as of 3 iterations. Resume with --resume."),
+    (("latest/state.pt",), "The last checkpoint is complete. Resume with --resume."),
+    (("cold_start_state/state.pt",), "The last checkpoint is the cold start's. Resume with --resume."),
+    ((".cold_start_state.old/state.pt",), "The last checkpoint is the cold start's. Resume with --resume."),
     ((".cold_start_state.tmp/state.pt",), "There is no checkpoint yet: start it again."),
     (("cold_start/config.json",), "run/cold_start."),
     ((), "There is no checkpoint yet: start it again."),
@@ -66,8 +66,8 @@ def test_a_full_disk_in_a_cold_start_leaves_its_last_checkpoint(tmp_path):
     directory = run_with(tmp_path / "run", "cold_start_state/state.pt", "cold_start/config.json")
     with pytest.raises(DiskFullError) as caught, full_disk_told(directory):
         raise OSError(errno.ENOSPC, "No space left on device")
-    assert "The last checkpoint of its cold start is whole" in str(caught.value)
-    assert str(caught.value).endswith("and go on with --resume.")
+    assert "The last checkpoint of its cold start is complete" in str(caught.value)
+    assert str(caught.value).endswith("then resume with --resume.")
     assert is_in_cold_start(directory)
 
 
@@ -101,4 +101,4 @@ def test_sigterm_ends_a_process_that_waits_for_one_that_is_no_more_and_says_what
         finally:
             process.kill()
     assert process.returncode == 128 + signal.SIGTERM
-    assert told.splitlines()[-1].endswith("The last checkpoint is as of 3 iterations. Go on with --resume.")
+    assert told.splitlines()[-1].endswith("The last checkpoint is as of 3 iterations. Resume with --resume.")

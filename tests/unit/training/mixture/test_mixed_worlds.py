@@ -45,7 +45,7 @@ def test_worlds_of_a_mix_are_told_apart_by_what_differs(specs, names):
 
 
 def test_two_worlds_cannot_have_one_name():
-    with pytest.raises(ConfigError, match="distinct names, by which results are told apart; got a, a"):
+    with pytest.raises(ConfigError, match="distinct names to distinguish results; got a, a"):
         run_config(worlds=(WorldSpec(env_id=LAKE, name="a"), WorldSpec(env_id="VLM/Sokoban-v0", name="a")))
 
 

@@ -200,7 +200,7 @@ def test_what_does_not_go_with_drawing_is_refused(pool, said):
 
 
 def test_one_file_is_drawn_in_one_way_and_not_for_a_cold_start(tmp_path):
-    with pytest.raises(ConfigError, match=r"--worlds.0 and --worlds.1 have the run draw one pool, own.jsonl, in two"):
+    with pytest.raises(ConfigError, match=r"--worlds.0 and --worlds.1 draw one pool, own.jsonl, in two"):
         drawing("none", tmp_path, lakes(draw=4), replace(lakes(draw=5), name="b"))
-    with pytest.raises(ConfigError, match="before a cold start there is none"):
+    with pytest.raises(ConfigError, match="does not exist before a cold start"):
         replace(lakes(draw=4), pool=None, cold_start_pool=PoolConfig(file="own.jsonl", draw=4))

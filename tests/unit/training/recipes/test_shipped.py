@@ -110,7 +110,7 @@ def test_each_recipe_is_listed_with_what_it_takes(capsys):
     (of_simulator,) = [line for line in lines if line.startswith("primitive_tiny ")]
     assert "make drivers" in of_simulator
     assert main(["list", "frozenlake_tiny"]) == 2
-    assert "takes nothing" in capsys.readouterr().err
+    assert "takes no arguments" in capsys.readouterr().err
     assert main(["list", "--help"]) == main(["list", "-h"]) == 0
     assert capsys.readouterr().out.startswith("usage: python -m training list\n")
 

@@ -122,7 +122,7 @@ def test_worlds_are_those_of_the_tables(preset, world):
     ]
     assert {spec.weight for spec in specs} == {1.0}
     for spec, table in zip(specs, TABLES_7_TO_15[world], strict=True):
-        with spec.made() as made:  # what is asked for is what a world has
+        with spec.made() as made:  # what is requested is what a world has
             assert (made.max_turns, made.max_actions_per_turn) == (table["max_turns"], table["max_actions_per_turn"])
             assert (made.format_reward, made.prompt_spec.state_help != "") == (0.5, True)
 

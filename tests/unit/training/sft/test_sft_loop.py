@@ -196,10 +196,10 @@ def test_a_run_goes_on_with_its_own_data_and_settings_only(tiny_directory, data,
     own.write_text(data.read_text().replace('["', f'["{data.parent}/'))
     config = settings(tiny_directory, own, tmp_path, num_epochs=1.0)
     fine_tune(config)
-    with pytest.raises(RunExistsError, match="adding --resume"):
+    with pytest.raises(RunExistsError, match="Add --resume"):
         fine_tune(config)
     assert main([*resumed(config), "--batch-size", "4"]) == 2
-    assert "--batch-size: the run has 3, asked for is 4" in capsys.readouterr().err
+    assert "--batch-size: the run has 3, requested is 4" in capsys.readouterr().err
     assert main([*resumed(config), "--data", str(own)]) == 0, "its own data, said again"
     own.write_text(own.read_text() + own.read_text().splitlines()[0] + "\n")
     assert main(resumed(config)) == 2

@@ -56,7 +56,7 @@ FREE = {"ppo": PPOConfig(num_minibatches=1, kl_coef=0.0)}
         (lambda: stages(replace(SFT, reference="kept")), "supervised and is held to no reference"),
         (
             lambda: stages(explored("a"), explored("b", reference="kept", ppo=HELD, lora=LoRAConfig(rank=4))),
-            "'b'.*another model than the one that --lora.rank 4 adapts",
+            "'b'.*another model than the base of --lora.rank 4",
         ),
         (
             lambda: stages(explored("a"), explored("b", reference="kept", ppo=HELD, model="elsewhere")),
@@ -198,7 +198,7 @@ def test_help_shows_the_stages_and_where_their_options_are(capsys):
 
 
 def test_what_takes_one_run_says_so_of_stages():
-    with pytest.raises(ConfigError, match="mine is a run of stages \\(sft\\), and this takes a recipe of one run"):
+    with pytest.raises(ConfigError, match=r"mine is a staged run \(sft\)"):
         recipe_of(stages(SFT)).config()
 
 

@@ -253,11 +253,11 @@ def test_what_has_begun_stays_as_it_is(straight):
         train_stages(config)
     with pytest.raises(ConfigError, match=r"Stage 'explore'.*started with another configuration:\n.*--group-size"):
         train_stages(with_run(1, group_size=4), resume=True)
-    with pytest.raises(ConfigError, match=r"Stage 'sft'.*:\n.*learning-rate: the run has 0.01, asked for is 0.02"):
+    with pytest.raises(ConfigError, match=r"Stage 'sft'.*:\n.*learning-rate: the run has 0.01, requested is 0.02"):
         train_stages(with_run(0, learning_rate=0.02), resume=True)
     with pytest.raises(ConfigError, match="Stage 'explore': it is finished, and 3-accuracy has started from its model"):
         train_stages(with_run(1, num_iterations=3), resume=True)
-    with pytest.raises(ConfigError, match=r"Stage 'accuracy': --num-iterations 1: the run has done 2 already"):
+    with pytest.raises(ConfigError, match=r"Stage 'accuracy': --num-iterations 1: the run has already done 2"):
         train_stages(with_run(2, num_iterations=1), resume=True)
     with pytest.raises(ConfigError, match=r"Stage 'accuracy'.*:\n.*--reference"):
         stages = (*config.stages[:2], replace(config.stages[2], reference="reset"))

@@ -119,7 +119,7 @@ def test_ctrl_c_in_a_curation_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     command = words + [word for each in CURATED.settings for word in ("--set", each)]
     assert main(command) == 130
     shown = capsys.readouterr().err
-    assert shown == "Interrupted. 2 of 4 questions are written; the same command goes on where this one ended.\n"
+    assert shown == "Interrupted. 2 of 4 questions are written; the same command resumes where this one stopped.\n"
     assert main(command) == 0
     assert f"Resuming {tmp_path / 'curated'} after 2 of 4 questions." in capsys.readouterr().out
 

@@ -84,9 +84,9 @@ class TestTargetKl:
         assert without.policy(5) == pytest.approx(1e-3)
 
     def test_it_needs_a_ratio(self):
-        with pytest.raises(ConfigError, match="has nothing to go by"):
+        with pytest.raises(ConfigError, match="has nothing to measure"):
             PPOConfig(num_minibatches=1, target_kl=1e-3)
-        with pytest.raises(ConfigError, match="has nothing to go by"):
+        with pytest.raises(ConfigError, match="has nothing to measure"):
             PPOConfig(num_minibatches=1, target_kl=1e-3, old_logprobs="sampler")
 
     def test_warming_up_is_not_moving_too_little(self):

@@ -81,7 +81,7 @@ def test_killed_and_resumed_it_comes_to_the_same(tmp_path, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(RunExistsError, match="--resume"):
         train_upscaler(config(tmp_path, name="killed"))
-    with pytest.raises(ConfigError, match=r"learning-rate: the run has 0.001, asked for is 0.01"):
+    with pytest.raises(ConfigError, match=r"learning-rate: the run has 0.001, requested is 0.01"):
         train_upscaler(config(tmp_path, name="killed", learning_rate=0.01), resume=True)
     again = weights(train_upscaler(config(tmp_path, name="killed"), resume=True))
     assert all(torch.equal(again[name], whole[name]) for name in whole)

@@ -133,7 +133,7 @@ def test_gaps_stand_under_the_world_of_the_picture():
     )
     [(world, [row])] = gap_parts(perception_gaps([*seen, *told], worlds)).items()
     assert world == LAKE and row["is_first"]
-    assert (row["points"], row["view"], row["verdict"]) == ("+100", "words alone", "better")
+    assert (row["points"], row["view"], row["verdict"]) == ("+100", "text alone", "better")
     mark, low, high = row["marks"]
     assert 50 < low <= mark == 100 and high == pytest.approx(100)
 
