@@ -74,15 +74,15 @@ StopReason = Literal["stop", "length", "content_filter", "tool_call", "context",
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PaidTerm:
-    """One named part of what a turn earned.
+    """One named term of a turn's reward.
 
     Attributes:
         name: `"step"`, `"grounding"`, `"ivgr/answer"`; unique among the terms of one source.
-        value: What was paid, weight included; a turn's terms sum to its reward.
-        source: What pays it: `"env"`, `"format"`, `"judge:NAME"` (how its texts are judged), or `"episode:NAME"` (an
-            episode reward, paid on the last turn).
-        weight: What a score of 1 pays: the score is `value / weight`, unless that is 0. It is 1 where the source scores
-            in units of reward, and None where it is not known (an episode reward's term of score 0, old records).
+        value: The term's reward, including its weight; a turn's terms sum to its reward.
+        source: `"env"`, `"format"`, `"judge:NAME"` (the method of the judge), or `"episode:NAME"` (an episode reward,
+            added to the last turn).
+        weight: Reward of a score of 1, so that the score is `value / weight` unless `weight` is 0. It is 1 if the
+            source scores in units of reward, and None if unknown (an episode reward's term of score 0, old records).
     """
 
     name: str

@@ -105,7 +105,7 @@ def _differences(
 
 
 def _world_terms(turn: Mapping[str, Any]) -> Any:
-    """Returns what the world paid in a recorded turn; nothing for what is shown at the end."""
+    """Returns the world's reward terms of a recorded turn; none for the final observation."""
     return to_json([term for term in recorded_terms(turn) if term.is_world])
 
 

@@ -394,7 +394,7 @@ class TurnNotes:
     """Scores and values that judges and the trainer assign to one turn.
 
     Attributes:
-        judge_terms: What judges and episode rewards pay for it.
+        judge_terms: Terms of judges and episode rewards.
         scores: Judges' scores of its sections, from 0 to 1, before weights.
         credit: The algorithm's credit: `value` of the prefix before its first token, mean `advantage` of its
             tokens; empty if none were estimated.
