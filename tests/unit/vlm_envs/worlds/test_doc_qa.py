@@ -219,7 +219,7 @@ def test_without_the_sheet_nothing_is_seen_before_a_tool_shows_it():
 
 
 def test_answers_from_the_sheet_alone_need_the_sheet():
-    with pytest.raises(ConfigError, match=rr"prompt_format='direct' .*show_sheet must be True"):
+    with pytest.raises(ConfigError, match=r"prompt_format='direct' .*show_sheet must be True"):
         gym.make(ENV_ID, prompt_format="direct", show_sheet=False)
     with pytest.raises(ConfigError, match="show_sheet must be True or False; got 0"):
         gym.make(ENV_ID, show_sheet=0)
