@@ -39,10 +39,10 @@ MAINS = {
             "python -m training sokoban_tiny has no option --algorithm.critic.betas. The critic has the policy's "
             "--ppo.betas.",
         ),
-        ("benchmarks experiment vagen --seeds 1 --seeds 2", "--seeds stands 2 times. Give it once, with all of its"),
+        ("benchmarks experiment vagen --seeds 1 --seeds 2", "--seeds is given 2 times. Give it once, with all of its"),
         (
             "training sokoban_tiny --num-groups 0 --tokenizer-worlds=a --tokenizer_worlds b",
-            "--tokenizer-worlds stands 2 times. Give it once",
+            "--tokenizer-worlds is given 2 times. Give it once",
         ),
         ("training sokoban_tiny --num-groups 2 --num-groups 0", "--num-groups must be at least 1; got 0."),
         (
