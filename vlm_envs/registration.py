@@ -346,7 +346,7 @@ class WorldType(ABCMeta):
         num_levels = given.get("num_levels")
         require(
             is_discrete or num_levels is None,
-            f"{cls.__name__} with num_levels={num_levels!r} also needs action_mode='discrete'. Add that argument, "
+            f"{cls.__name__} with num_levels={num_levels!r} needs action_mode='discrete'. Add that argument, "
             "or "
             "remove num_levels.",
         )

@@ -44,13 +44,16 @@ MAINS = {
             "python -m training sokoban_tiny has no option --algorithm.critic.betas. The critic has the policy's "
             "--ppo.betas.",
         ),
-        ("benchmarks experiment vagen --seeds 1 --seeds 2", "--seeds stands 2 times. Give it once, with all of its"),
+        ("benchmarks experiment vagen --seeds 1 --seeds 2", "--seeds is given 2 times. Give it once, with all of its"),
         (
             "training sokoban_tiny --num-groups 0 --tokenizer-worlds=a --tokenizer_worlds b",
-            "--tokenizer-worlds stands 2 times. Give it once",
+            "--tokenizer-worlds is given 2 times. Give it once",
         ),
         ("training sokoban_tiny --num-groups 2 --num-groups 0", "--num-groups must be at least 1; got 0."),
-        ("vlm_envs check VLM/Sokoban-v0 --set num_boxes=2 --set nu=3", "VLM/Sokoban-v0 cannot be made with nu=3: it"),
+        (
+            "vlm_envs check VLM/Sokoban-v0 --set num_boxes=2 --set nu=3",
+            "VLM/Sokoban-v0 cannot be created with nu=3: it",
+        ),
     ],
 )
 def test_a_mistake_is_one_plain_line(words, told, capsys, tmp_path, monkeypatch):

@@ -192,7 +192,7 @@ def test_numbers_that_do_not_fit_are_refused(settings, said):
 
 
 def test_somebody_elses_environment_is_refused():
-    with pytest.raises(ConfigError, match=r"takes a world of vlm_envs; got .*CartPole"):
+    with pytest.raises(ConfigError, match=r"world of vlm_envs; got .*CartPole"):
         DiscreteWorld(gym.make("CartPole-v1"))
 
 

@@ -38,7 +38,7 @@ def test_split_seeds_are_consecutive_and_start_where_told() -> None:
 
 @pytest.mark.parametrize(("num_seeds", "start"), [(2, 499_999_999), (-1, 0), (1, -1)])
 def test_seeds_of_another_split_are_never_given(num_seeds: int, start: int) -> None:
-    with pytest.raises(ConfigError, match="owns 500000000 seeds"):
+    with pytest.raises(ConfigError, match="has 500000000 seeds"):
         list(split_seeds("val", num_seeds, start=start))
 
 

@@ -293,7 +293,7 @@ def test_images_of_another_kind_are_refused_with_conversions(image: Any, came: s
     [
         ("VLM/Sokoban-v0", "num_boxs", "Did you mean 'num_boxes'"),  # of the world itself
         ("VLM/FrozenLake-v0", "promt_format", "Did you mean 'prompt_format'"),  # of the base class
-        ("VLM/FrozenLake-v0", "num_boxes", "It takes size, is_slippery"),
+        ("VLM/FrozenLake-v0", "num_boxes", "Its arguments are size, is_slippery"),
     ],
 )
 def test_an_unknown_argument_suggests_the_nearest(env_id: str, wrong: str, hint: str) -> None:

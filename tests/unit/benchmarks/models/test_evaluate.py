@@ -69,7 +69,7 @@ def test_an_item_that_cannot_be_shown_is_left_out_and_no_other_counted_twice(tmp
     write(tmp_path / "test.json", [TALLYQA | {"image": f"{number}.png"} for number in range(6)])
     words = ("--world", f"VLM/ZoomQA-v0:dataset=tallyqa,folder={tmp_path},prompt_format=direct", "--no-references")
     assert evaluate(tmp_path / "board", "oracle", *words) == 0
-    left_out = "left out: 1, which cannot be shown. test.json, row 5: "
+    left_out = "omitted 1 that cannot be shown. test.json, row 5: "
     assert left_out in capsys.readouterr().err
     items = [each["turns"][0]["state"]["sample_id"] for each in Board(tmp_path / "board").episodes()]
     assert sorted(items) == [f"tallyqa:test/{number}" for number in (0, 1, 2, 3, 5)]

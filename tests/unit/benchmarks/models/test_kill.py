@@ -144,7 +144,7 @@ def test_two_commands_on_one_board(endpoint, tmp_path):
         status, second = run(words(endpoint, out), tmp_path / "second")
         assert status == 2
         assert second.err == (
-            f"error: Another command is writing to {out} (process {first.process.pid}). Wait until it is through, or "
+            f"error: Another command is writing to {out} (process {first.process.pid}). Wait until it has finished, or "
             "name another folder.\n"
         )
         first.send(signal.SIGKILL)

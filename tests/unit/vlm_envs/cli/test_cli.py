@@ -142,7 +142,7 @@ def towers(tmp_path, monkeypatch):
 def test_a_class_that_lacks_methods_is_named_with_them(command, towers, capsys):
     assert main([command, f"{Path(towers).stem}:Own/Bars-v0"]) == 2
     told = capsys.readouterr().err
-    assert "Own/Bars-v0 cannot be made: " in told
+    assert "Own/Bars-v0 cannot be created: " in told
     assert "BarTask" in told and "noop_terms" in told
     assert len(told.splitlines()) == 1
 

@@ -22,7 +22,7 @@ def test_gallery_leaves_out_a_world_without_its_engine(tmp_path, capsys, monkeyp
     monkeypatch.setattr(FrozenLakeView, "image", no_engine)
     monkeypatch.setattr(gallery, "env_ids", lambda: ["VLM/FrozenLake-v0", "VLM/Sokoban-v0"])
     assert main(["gallery", "--out", str(tmp_path)]) == 0
-    assert "VLM/FrozenLake-v0 is left out: no driver; install one" in capsys.readouterr().err
+    assert "VLM/FrozenLake-v0 is omitted: no driver; install one" in capsys.readouterr().err
     assert "frozenlake" not in (tmp_path / "index.html").read_text()
     assert "sokoban" in (tmp_path / "index.html").read_text()
 

@@ -122,8 +122,8 @@ def test_an_upscaler_is_given_its_settings():
 @pytest.mark.parametrize(
     ("upscaler", "settings", "said"),
     [
-        ("bicubic", {"scale": 4}, r"upscaler_kwargs=.*scale.*It takes \(factor"),
-        (f"{__name__}:nearest", {"weights": "x"}, r"upscaler_kwargs=.*weights.*It takes \(factor"),
+        ("bicubic", {"scale": 4}, r"upscaler_kwargs=.*scale.*signature is \(factor"),
+        (f"{__name__}:nearest", {"weights": "x"}, r"upscaler_kwargs=.*weights.*signature is \(factor"),
         ("bicubic", {"factor": 0}, "factor must be"),
         (Nearest(), {"factor": 4}, "would do nothing"),
     ],

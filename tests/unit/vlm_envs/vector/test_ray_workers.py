@@ -153,7 +153,7 @@ def test_an_actor_that_hangs_when_it_is_connected_to_is_not_waited_for_without_e
     monkeypatch.setattr("vlm_envs.vector.ray_workers.START_TIMEOUT_S", 0.2)
     worker = RayWorker(env_fns={0: None}, paths="")
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        with pytest.raises(WorkerError, match=r"environments \[0\] took no connection within 0.2 s"):
+        with pytest.raises(WorkerError, match=r"environments \[0\] .* within 0\.2 s"):
             worker._reached(silent.getsockname())
         address = silent.getsockname()
     with pytest.raises(ConnectionRefusedError):

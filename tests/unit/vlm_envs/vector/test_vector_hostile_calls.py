@@ -94,6 +94,6 @@ def test_an_answer_that_cannot_be_pickled_for_any_reason_ends_no_episode(envs: V
 def test_functions_of_no_world_and_what_is_no_function_are_refused(kind: str, functions: object) -> None:
     with VectorWorld([no_think_world] * 2, workers=kind, num_workers=2) as envs:
         envs.reset(seed=0)
-        with pytest.raises(ConfigError, match=r"apply\(\) takes a function .* numbers 0 to 1"):
+        with pytest.raises(ConfigError, match=r"apply\(\) .* from 0 to 1"):
             envs.apply(functions)  # type: ignore[arg-type]
         assert envs.apply({}) == {}

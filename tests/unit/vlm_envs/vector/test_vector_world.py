@@ -289,7 +289,7 @@ def test_a_world_that_cannot_be_made_raises(kind: str) -> None:
 
 
 def test_worlds_of_different_spaces_are_refused() -> None:
-    with pytest.raises(ConfigError, match="need the same spaces; number 1 has"):
+    with pytest.raises(ConfigError, match="the same spaces; world 1 has"):
         VectorWorld([no_think_world, functools.partial(CorridorWorld, obs_mode="text")])
 
 

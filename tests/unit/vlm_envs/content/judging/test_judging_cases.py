@@ -40,7 +40,7 @@ def test_reordering_moves_the_right_one():
 def test_cases_without_one_right_answer_are_refused():
     with pytest.raises(ConfigError, match="got 2"):
         case(RIGHT, RIGHT)
-    with pytest.raises(ConfigError, match="exactly one is right; got 0"):
+    with pytest.raises(ConfigError, match="got 0"):
         case(WRONG, WRONG)
     with pytest.raises(ConfigError, match="1, 2 or 4; got 3"):
         case(RIGHT, WRONG, WRONG)

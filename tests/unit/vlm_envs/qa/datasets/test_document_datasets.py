@@ -136,7 +136,7 @@ def test_missing_and_escaping_pictures_are_named(mp_folder):
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"data": 3}', '{"data": [3]}', "[" * 1500])
 def test_files_that_are_no_mp_docvqa_are_refused(tmp_path, content):
     (tmp_path / "val.json").write_text(content)
-    with pytest.raises(ConfigError, match=r"val.json|holds no question"):
+    with pytest.raises(ConfigError, match=r"val\.json"):
         document_source("mp_docvqa", tmp_path)
 
 
