@@ -79,7 +79,7 @@ def test_the_main_process_curates_and_all_hear_of_it_if_nothing_is_kept(threshol
     processes = launched(2, "--recipe", str(tmp_path / "curating.py"), module="training")
     if threshold == 0.0:
         told = ended(processes)
-        assert told[0].count("Data set: ") == 1 and "Data set: " not in told[1]
+        assert told[0].count("Dataset: ") == 1 and "Dataset: " not in told[1]
         assert saved_stages(tmp_path / "staged")[1] == ["rollouts", "sft"]
         return
     told = [process.communicate(timeout=LIMIT_S)[0] for process in processes]

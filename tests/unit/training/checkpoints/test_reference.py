@@ -56,7 +56,7 @@ def test_a_reference_that_is_not_there_any_more_is_refused_before_weights_are_lo
     with pytest.raises(ConfigError) as refused:
         run_module._resumed(run_config(num_iterations=2), run, LocalEngine())
     (line,) = str(refused.value).splitlines()
-    assert f"{model}, which {told}. Put it back as it was" in line
+    assert f"{model}, which {told}. Restore it" in line
     assert f"--model {run / LATEST / 'model'}" in line
     assert (run / LATEST / STATE).read_bytes() == before
 

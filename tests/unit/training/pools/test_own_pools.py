@@ -184,14 +184,17 @@ def test_a_band_of_pass_rates_that_is_left_empty_is_remedied_by_a_larger_draw(ti
 @pytest.mark.parametrize(
     ("pool", "said"),
     [
-        ({"draw": 4, "drop_hopeless": True}, "nobody plays them. Use .*attempts 5"),
+        ({"draw": 4, "drop_hopeless": True}, "not played. Use .*attempts 5"),
         ({"draw": 4, "file": "a/own.jsonl"}, "must be a name; got 'a/own.jsonl'"),
         ({"draw": -1}, "draw must be at least 0; got -1"),
         (
             {"draw": 4, "attempts": 2, "min_pass_rate": 0.4, "max_pass_rate": 0.45},
             "every pass rate is a multiple of 1/2",
         ),
-        ({"draw": 4, "attempts": 1, "drop_hopeless": True, "drop_trivial": True}, "Widen the band.* more .*attempts"),
+        (
+            {"draw": 4, "attempts": 1, "drop_hopeless": True, "drop_trivial": True},
+            "Widen the range.* increase .*attempts",
+        ),
     ],
 )
 def test_what_does_not_go_with_drawing_is_refused(pool, said):

@@ -98,7 +98,7 @@ def test_broken_rows_are_named_by_file_and_line_and_the_others_are_read(tmp_path
     named = {each.line: each.reason for each in read.left_out}
     assert [*named] == [2, 4, 5, 6, 7, 8, 9]
     assert named[2] == f"there is no image {tmp_path / 'missing.png'}"
-    for line, part in {4: "no JSON object", 5: "truncated", 6: "no image of PNG", 7: "no JSON object"}.items():
+    for line, part in {4: "not a JSON object", 5: "truncated", 6: "no image of PNG", 7: "not a JSON object"}.items():
         assert part in named[line], line
     assert "no turn of the assistant" in named[8] and "placeholders" in named[9]
     assert read.num_left_out("broken") == 7
@@ -144,7 +144,7 @@ def test_damaged_episodes_of_a_curated_set_are_left_out_too(tmp_path, encoder):
     path.write_text("\n".join([first[:50], cut, *rest]) + "\n")
     read = read_data_set(DataSource(path=str(directory)), encoder, 4096)
     assert [each.line for each in read.left_out] == [1, 2] and len(read.rows) == len(rest)
-    assert "no episode that `curate` recorded" in read.left_out[1].reason
+    assert "not an episode recorded by `curate`" in read.left_out[1].reason
 
 
 def test_transparent_turned_and_grey_pictures_are_shown_as_they_look(tmp_path, encoder):

@@ -348,7 +348,7 @@ def test_ctrl_c_in_the_last_evaluation_of_a_stage_begins_no_other(number, recipe
         interrupted_at_the_end_of(patched, number)
         assert main(words) == 130
     told = f"`python -m training --recipe {recipe} --output {tmp_path} --resume`"
-    said = f"Interrupted at the end of stage {name!r}, which is finished. Go on with {told}."
+    said = f"Interrupted at the end of stage {name!r}, which is finished. Resume with {told}."
     assert said in capsys.readouterr().err
     assert saved_stages(tmp_path / "staged")[1] == ["sft", "explore"][: number + 1]
     assert not (tmp_path / "staged" / FOLDERS[number + 1]).exists()

@@ -42,12 +42,12 @@ def test_data_of_a_stage_are_in_its_folder_and_the_model_passes_it_by():
 @pytest.mark.parametrize(
     ("made", "told"),
     [
-        (lambda: stages(ROLLOUTS), "trains something"),
-        (lambda: stages(LEARNS), "'sft' learns from stage:rollouts, and no stage before.*there is none"),
-        (lambda: stages(SFT, replace(LATER, name="b"), ROLLOUTS), "no stage before"),
-        (lambda: stages(explored("rollouts"), LEARNS), "names a checkpoint of its own, start"),
-        (lambda: stages(replace(ROLLOUTS, starts_from="best"), LEARNS), "trains nothing: leave starts_from"),
-        (lambda: stages(replace(ROLLOUTS, reference="kept"), LEARNS), "trains nothing: leave starts_from"),
+        (lambda: stages(ROLLOUTS), "must train a model"),
+        (lambda: stages(LEARNS), "'sft' trains on stage:rollouts, but no earlier stage.*none"),
+        (lambda: stages(SFT, replace(LATER, name="b"), ROLLOUTS), "no earlier stage"),
+        (lambda: stages(explored("rollouts"), LEARNS), "names its own checkpoint, start"),
+        (lambda: stages(replace(ROLLOUTS, starts_from="best"), LEARNS), "remove starts_from"),
+        (lambda: stages(replace(ROLLOUTS, reference="kept"), LEARNS), "remove starts_from"),
         (
             lambda: stages(Stage(name="a", run=replace(CURATED, expert=EXPERT_BEFORE)), explored()),
             "no checkpoint yet.*model DIR",
