@@ -69,7 +69,7 @@ MISTAKES = {
     ),
     f"{LAKE} --judge.method direct": "with --judge.endpoint.model NAME and",
     f"{LAKE} --algorithm --output x": (
-        "error: --algorithm takes a value; got none but the option --output. There are "
+        "error: --algorithm takes a value; got none but the option --output. Choose one of "
         f"{', '.join(SHIPPED)}, or your own as MODULE:CLASS."
     ),
     f"{LAKE} --algorithm.type grpo": "Choose another algorithm with --algorithm NAME.",
@@ -108,7 +108,7 @@ MISTAKES = {
         "--cold-start.start-from some/checkpoint."
     ),
     f"{LAKE} --num-iterations 10 --eval-every 10": "--eval-every must be less than --num-iterations (10)",
-    f"{LAKE} --resume --name never_started": "No run at",
+    f"{LAKE} --resume --name never_started": "No run in",
     f"{LAKE} --output a_file": (
         "error: --output a_file: a_file is not a folder, so a_file/frozenlake_tiny cannot be made. Name a folder that "
         "can be written to."

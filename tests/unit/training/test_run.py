@@ -331,7 +331,7 @@ def test_a_run_is_never_overwritten(arguments, tmp_path, capsys):
         (["cold_start"], "cold_start takes a recipe"),
         (["cold_start", "frozenlake_tny"], "Did you mean 'frozenlake_tiny'?"),
         (["frozenlake_tiny", "--model", "no/such/model"], "No checkpoint at no/such/model"),
-        (["frozenlake_tiny", "--resume", "--name", "no_such_run"], "No run at"),
+        (["frozenlake_tiny", "--resume", "--name", "no_such_run"], "No run in"),
     ],
 )
 def test_mistakes_on_the_command_line_are_explained(words, said, tmp_path, capsys):

@@ -83,7 +83,7 @@ def test_ctrl_c_in_a_cold_start_saves_what_was_learnt(tmp_path, capsys, monkeypa
     assert f"error: {directory} already exists. Choose another --name" in capsys.readouterr().err
     assert (directory / "model.safetensors").read_bytes() == kept
     monkeypatch.setattr(RunConsole, "advance", advance)
-    told = f"{directory} is of a cold start that was interrupted after 2 of 4 steps."
+    told = f"{directory} comes from a cold start that was interrupted after 2 of 4 steps."
     more = [*short_cold_start(tmp_path), "--name", "y", "--cold-start.start-from"]
     assert main(["cold_start", *more, str(directory)]) == 0
     assert told in capsys.readouterr().out.splitlines()

@@ -153,7 +153,7 @@ def test_a_group_whose_world_kills_its_worker_at_every_reset_is_dropped_and_coun
     assert hashes(groups) == [expected[0], *expected[2:]], "neighbours in the same worker are played all the same"
     assert all(len(group.trajectories) == 2 for group in groups)
     assert chosen.metrics() == {"lost_episodes": 2.0, "dropped_groups": 1.0}
-    assert "Iteration 0 has lost 2 of its 8 episodes" in caplog.text
+    assert "Iteration 0 lost 2 of its 8 episodes" in caplog.text
     assert len(chosen.collect(Idle(), 0, 1)) == 4, "another round has other levels"
     assert chosen.metrics()["dropped_groups"] == 1.0, "of the iteration"
     assert len(chosen.collect(Idle(), 1)) == 4, "the next iteration has other levels"

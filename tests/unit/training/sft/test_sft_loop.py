@@ -205,7 +205,7 @@ def test_a_run_goes_on_with_its_own_data_and_settings_only(tiny_directory, data,
     assert main(resumed(config)) == 2
     assert "own.jsonl has changed since the run" in capsys.readouterr().err
     assert main(["frozenlake_tiny", *resumed(config)[1:]]) == 2
-    assert "is no run of a recipe; it was started with: python -m training sft" in capsys.readouterr().err
+    assert "is not a run of a recipe; it was started with: python -m training sft" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

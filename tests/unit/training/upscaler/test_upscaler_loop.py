@@ -133,7 +133,7 @@ def test_psnr_is_that_of_the_mean_squared_error():
         (["--size", "huge"], "--size"),
         (["--factor", "1"], "--factor must be from 2 to 8"),
         (["--target-px", "8", "400"], "target_px"),
-        (["--resume"], "No run at"),
+        (["--resume"], "No run in"),
         (["--nmu-steps", "3"], "--num-steps"),
     ],
 )
@@ -147,7 +147,7 @@ def test_the_run_of_another_command_is_not_gone_on_with(tmp_path, capsys):
     (tmp_path / "upscaler").mkdir()
     (tmp_path / "upscaler" / "config.json").write_text('{"command": "python -m training sft"}')
     assert main(["upscaler", "--output", str(tmp_path), "--resume"]) == 2
-    assert "is no run of `python -m training upscaler`" in capsys.readouterr().err
+    assert "is not a run of `python -m training upscaler`" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("factor", [2, 4])
