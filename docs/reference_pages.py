@@ -265,7 +265,7 @@ def _texts(tree: ast.Module) -> dict[str, str]:
         if isinstance(node, ast.FunctionDef) and (text := ast.get_docstring(node)):
             texts[node.name] = text
         elif isinstance(node, ast.Assign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-            texts |= {name.id: after.value.value for name in node.targets if isinstance(name, ast.Name)}
+            texts |= {name.id: str(after.value.value) for name in node.targets if isinstance(name, ast.Name)}
         elif isinstance(node, ast.ImportFrom) and node.module and node.module.endswith("high_resolution"):
             texts |= _texts(ast.parse(Path(CHECKOUT, *node.module.split(".")).with_suffix(".py").read_text("utf-8")))
     return texts

@@ -74,7 +74,7 @@ def test_nothing_is_overwritten(package, capsys):
     ("name", "reason"),
     [
         *[(name, "such as my_world") for name in ("MyWorld", "my-world", "2fast", "../up", "caf\u00e9", "", "lambda")],
-        *[(name, f"a module '{name}' already") for name in ("json", "setup", "conftest", "numpy", "vlm_envs")],
+        *[(name, f"module '{name}' already") for name in ("json", "setup", "conftest", "numpy", "vlm_envs")],
     ],
 )
 def test_a_name_that_cannot_be_a_new_module_is_refused(name, reason, tmp_path, capsys):
