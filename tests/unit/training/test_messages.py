@@ -151,7 +151,7 @@ MISTAKES = {
     "--recipe broken_recipes.py:raises": (
         "error: --recipe broken_recipes.py:raises: broken_recipes.py, line 2: KeyError: 'HOME_OF_MODELS'"
     ),
-    "--recipe broken_recipes.py:returns": "broken_recipes.py:returns: gives int, not a RunConfig or StagesConfig.",
+    "--recipe broken_recipes.py:returns": "broken_recipes.py:returns: returns int, not a RunConfig or StagesConfig.",
     "--recipe broken_recipes.py:takes": "takes() missing 1 required positional argument: 'lines'",
 }
 """Command lines that none of it takes torch to refuse, and a part of what is said."""

@@ -203,7 +203,7 @@ def test_every_two_boards_are_compared(two, tmp_path, capsys):
         made(tmp_path / name, contestant(RandomAgent(), "model 9", identity={"name": name})) for name in ("x", "y")
     ]
     merged(tmp_path, two[0], *others, code=2)
-    assert "agent called model 9" in capsys.readouterr().err
+    assert "model 9 is a different agent" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("changes", [{"reading": "lenient"}, {"split": "val"}])
@@ -217,13 +217,13 @@ def test_boards_that_do_not_compare_are_refused(two, changes, tmp_path, capsys):
 def test_another_agent_or_world_of_the_same_name_is_refused(two, tmp_path, capsys):
     other = made(tmp_path / "other", contestant(RandomAgent(), "model 1", identity={"name": "somebody else"}))
     merged(tmp_path, two[0], other, code=2)
-    assert "agent called model 1" in capsys.readouterr().err
+    assert "model 1 is a different agent" in capsys.readouterr().err
     shutil.copytree(two[0], tmp_path / "changed")
     record = json.loads((tmp_path / "changed" / "board.json").read_text())
     record["worlds"][0]["digest"] = "0" * 16
     (tmp_path / "changed" / "board.json").write_text(json.dumps(record))
     merged(tmp_path, two[0], tmp_path / "changed", code=2)
-    assert f"world called {SMALL}" in capsys.readouterr().err
+    assert f"{SMALL} is a different world" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("change", ["edited", "removed", "image"])
