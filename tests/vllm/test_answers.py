@@ -35,7 +35,7 @@ def test_what_came_from_the_servers_cache_is_counted(path, server, reach):
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_picture_too_many_for_the_server_is_told_in_its_words(path, server, reach):
-    answer = ask(reach(server)[path], {"text": "Look.", "images": (SHOWN["image"],) * 5})
+    answer = ask(reach(server)[path], {"text": "Look.", "images": (SHOWN["image"],) * 5}, max_tokens=2)
     assert answer.stop_reason == "error" and "HTTP 400" in answer.error and "4 image" in answer.error
 
 
