@@ -11,11 +11,11 @@ ALLOWANCE = {
     "vlm_envs": 1625,
     "agents": 613,
     "judges": 390,
-    "training": 1323,
+    "training": 529,
     "benchmarks": 403,
     "docs": 9,
     "examples": 11,
-    "tests": 1417,
+    "tests": 1388,
 }
 """Findings that are left in each package. A number only goes down; the goal is zero."""
 
