@@ -1,4 +1,4 @@
-"""Rows of two groups of siblings, and what a model says of them, for algorithms that compare siblings."""
+"""Rows of two groups, and model outputs for them, for group-relative algorithms."""
 
 from __future__ import annotations
 

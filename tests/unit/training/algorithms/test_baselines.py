@@ -1,4 +1,4 @@
-"""What advantages are compared with: the group's mean, siblings, the batch's mean."""
+"""Baselines of advantages: group mean, leave-one-out mean, batch mean."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Algorithms give estimators the right rewards, values and bootstraps. Numbers are worked out beside them."""
+"""Algorithms pass the right rewards, values, and bootstraps to estimators, against hand-computed numbers."""
 
 from __future__ import annotations
 

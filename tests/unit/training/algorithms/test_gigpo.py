@@ -1,4 +1,4 @@
-"""GiGPO: numbers worked out beside the tests, and against the paper's formulas in plain Python."""
+"""GiGPO against hand-computed numbers and the paper's formulas in plain Python."""
 
 from __future__ import annotations
 

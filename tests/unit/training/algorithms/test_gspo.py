@@ -1,4 +1,4 @@
-"""GSPO: numbers worked out beside the tests; value and gradient against the paper's formula in float64."""
+"""GSPO against hand-computed numbers, and value and gradient against the paper's formula in float64."""
 
 from __future__ import annotations
 

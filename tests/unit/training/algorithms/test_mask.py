@@ -1,4 +1,4 @@
-"""PPO without a loss mask: observations count as generated. Numbers are worked out beside them."""
+"""PPO without a loss mask: observations count as generated, against hand-computed numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""REINFORCE++: numbers worked out beside the tests, in float64, token by token."""
+"""REINFORCE++ against hand-computed numbers, in float64, token by token."""
 
 from __future__ import annotations
 

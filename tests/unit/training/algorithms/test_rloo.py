@@ -1,4 +1,4 @@
-"""RLOO: numbers worked out beside the tests from the paper's formula, A_i = R_i - sum over j != i of R_j / (k - 1)."""
+"""RLOO against the paper's formula, A_i = R_i - sum over j != i of R_j / (k - 1)."""
 
 from __future__ import annotations
 

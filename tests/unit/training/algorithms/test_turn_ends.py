@@ -1,4 +1,4 @@
-"""What the critic learns at the ends of turns: golden numbers, an identity, and that learning moves them."""
+"""The critic's targets at the ends of turns: golden numbers, an identity, and an effect of training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors of several processes on disk: a failed write is an ordinary error, of which one process tells."""
+"""Tensors of several processes on disk: a failed write is an ordinary error, reported by one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever fails in a cold start, what it had learnt by its last whole step is a checkpoint to train from."""
+"""After any failure in a cold start, the model of the last complete step is a checkpoint to train from."""
 
 from __future__ import annotations
 

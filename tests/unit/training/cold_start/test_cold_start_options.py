@@ -1,4 +1,4 @@
-"""What `python -m training cold_start` takes: recipes, and the starts that those of recipes go on from."""
+"""Options of `python -m training cold_start`: recipes, and initial stages from which others continue."""
 
 from __future__ import annotations
 

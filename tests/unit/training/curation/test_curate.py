@@ -1,4 +1,4 @@
-"""Data sets filtered from an expert's rollouts, and cold starts that imitate them."""
+"""Datasets filtered from an expert's rollouts, and cold starts that imitate them."""
 
 from __future__ import annotations
 

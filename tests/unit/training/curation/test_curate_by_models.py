@@ -1,4 +1,4 @@
-"""Who teaches and who verifies may be a model behind an endpoint or a checkpoint, and is missed before the start."""
+"""Experts and judges behind endpoints or from checkpoints; missing ones are reported before the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Broken episodes of a curated data set are left out of a cold start, named by file and line, and counted."""
+"""Broken episodes of a curated dataset are left out of a cold start, named by file and line, and counted."""
 
 from __future__ import annotations
 

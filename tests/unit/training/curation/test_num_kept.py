@@ -1,4 +1,4 @@
-"""A curation may go on until so many questions are kept: what is imitated is as much as was asked for, filtered."""
+"""A curation with `num_kept` asks until enough questions are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Responses to be judged are built from right ones: whoever is wrong is told apart, and nothing broken is fatal."""
+"""Judging rows built from right responses: wrong ones are added, and broken rows are reported and skipped."""
 
 from __future__ import annotations
 

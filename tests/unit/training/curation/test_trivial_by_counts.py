@@ -1,4 +1,4 @@
-"""What is trivial is what the base model always gets right, whoever teaches (ARM-Thinker, section 3.2)."""
+"""Trivial questions are those that the base model always solves (ARM-Thinker, section 3.2)."""
 
 from __future__ import annotations
 

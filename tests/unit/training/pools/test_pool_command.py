@@ -1,4 +1,4 @@
-"""`python -m training pool`: levels each once, with an agent's passes; gone on with after a kill, refused in time."""
+"""`python -m training pool`: distinct levels with an agent's passes; resumes after a kill, checks options early."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run trains on its pool's levels, epoch by epoch: whoever plays them, however, and wherever it was stopped."""
+"""A run trains on its pool's levels, epoch by epoch, with any number of processes and after any interruption."""
 
 from __future__ import annotations
 

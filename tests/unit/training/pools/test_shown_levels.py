@@ -1,4 +1,4 @@
-"""A pool of local data with pictures that are missing or cut off: each is named and counted, and nothing ends."""
+"""A pool of local data with missing or truncated images: each is reported and replaced."""
 
 from __future__ import annotations
 

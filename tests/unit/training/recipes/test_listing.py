@@ -1,4 +1,4 @@
-"""What each recipe needs: the list says it, `make train` installs it, and a newcomer has nothing else."""
+"""The list of recipes states what each recipe needs, and `make train` installs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mags-RL's preset has the paper's constants, which are written out here, and runs on data sets of its layouts."""
+"""Mags-RL's preset has the paper's constants, written out here, and runs on datasets in its layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows as TRL, LLaMA-Factory and ms-swift write them, and what is said of rows that cannot be learnt from."""
+"""Rows as TRL, LLaMA-Factory, and ms-swift write them, and the errors of broken rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fine-tuning: what is learnt, what a run that is stopped goes on to, what it leaves behind."""
+"""Fine-tuning: what it trains on, how it resumes, and which files it writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data sets to fine-tune on: what is read, what is left out and named, what is held out, and in what order."""
+"""Datasets to fine-tune on: reading, left-out rows, held-out rows, and order."""
 
 from __future__ import annotations
 

@@ -60,10 +60,10 @@ FREE = {"ppo": PPOConfig(num_minibatches=1, kl_coef=0.0)}
         ),
         (
             lambda: stages(explored("a"), explored("b", reference="kept", ppo=HELD, model="elsewhere")),
-            "names a checkpoint of its own, elsewhere",
+            "names its own checkpoint, elsewhere",
         ),
         (lambda: Stage(name="a", run=TUNED, reference="both"), "reference must be one of .*; got 'both'"),
-        (lambda: Stage(name="a", run="sft"), "must be a CurateConfig, an SFTConfig or a RunConfig; got str"),
+        (lambda: Stage(name="a", run="sft"), "must be a CurateConfig, .*; got str"),
     ],
 )  # fmt: skip
 def test_a_stage_that_cannot_follow_another_is_refused(made, told):
@@ -170,9 +170,9 @@ def test_options_are_of_the_stage_that_they_name():
     ("words", "told"),
     [
         ("--stages.xplore.seed 1", "no stage 'xplore'.*sft, explore.* Did you mean 'explore'"),
-        ("--stages.explore", "names no option.*--stages.explore.help lists them"),
+        ("--stages.explore", "names no option.*--stages.explore.help"),
         ("--num-iterations 3", r"Did you mean --stages\.explore\.num-iterations\?"),
-        ("--stages.explore.model DIR", "--stages.explore.model is no option: --model is the whole run's"),
+        ("--stages.explore.model DIR", "--stages.explore.model is not an option: --model"),
         ("--stages.explore.num-iteration 3", "Stage 'explore': .*mean"),
         ("--stages.explore.reference old", "reference must be one of .*; got 'old'"),
         ("--stages.sft.batch-size 0", "Stage 'sft': .*--batch-size must be at least 1"),
