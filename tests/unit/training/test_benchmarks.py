@@ -85,7 +85,7 @@ def test_that_none_can_be_shown_ends_an_evaluation(tmp_path):
     kwargs = pairs(tmp_path, 1) | {"is_benchmark": True}
     row = json.loads((tmp_path / "pairs.jsonl").read_text()) | {"image": "missing.png"}
     (tmp_path / "pairs.jsonl").write_text(json.dumps(row))
-    with pytest.raises(ConfigError, match=r"left out: 1, .*Copy the dataset's images again"):
+    with pytest.raises(ConfigError, match=r"omitted 1 .*Copy the dataset's images again"):
         evaluate(OracleAgent(), WorldSpec(env_id=ENV_ID, kwargs=kwargs), split="test", num_episodes=1)
 
 

@@ -85,7 +85,7 @@ MISTAKES = {
     "curate --set x": "--set takes NAME=VALUE",
     "--recipe missing.py": "no such file",
     f"{LAKE} --worlds.0.kwargs.siz 3": "Did you mean 'size'?",
-    f"{LAKE} --worlds.0.kwargs.size 300": "at most 4096 a side",
+    f"{LAKE} --worlds.0.kwargs.size 300": "at most 4096",
     f"{LAKE} --worlds.0.env-id VLM/ZoomQA-v0 --judge.grounding-weight 0 --judge.worldmodeling-weight 0": (
         "Change the argument that it does not accept, yours or a recipe's, with --worlds.0.kwargs.NAME VALUE."
     ),

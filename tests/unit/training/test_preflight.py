@@ -134,7 +134,7 @@ def test_suboptimal_demonstrations_are_left_out_where_no_world_has_a_plan_for_th
     hasty = replace(svg, cold_start_suboptimal_rate=0.5)
     config, told = ready(small(worlds=(hasty,), judge=NO_JUDGE), imitates=True)
     assert config.worlds == (replace(svg, cold_start_suboptimal_rate=0.0),)
-    assert told == [f"Left out: --worlds.0.cold-start-suboptimal-rate, for {svg.env_id} has no suboptimal_plan."]
+    assert told == [f"Left out: --worlds.0.cold-start-suboptimal-rate, because {svg.env_id} has no suboptimal_plan."]
     lake = small(cold_start=suboptimal, worlds=(WorldSpec(env_id="VLM/FrozenLake-v0"),))
     assert ready(lake, imitates=True)[0].cold_start == suboptimal
 

@@ -47,7 +47,7 @@ def told_of(*worlds, reward="full", **verifier):
 
 def test_without_a_model_of_likelihood_the_whole_reward_is_its_ablation():
     (told,) = told_of(SCENES)
-    assert told.startswith("Nothing judges reasoning in VLM/ZoomQA-v0: ")
+    assert told.startswith("Nothing judges reasoning in VLM/ZoomQA-v0, because")
     assert "--judge.reward-set reasoning_weight=0" in told and "--judge.verifier.likelihood DIR" in told
     assert told_of(SCENES, reward="without_reasoning") == []
 
@@ -57,14 +57,14 @@ def test_on_data_without_a_detector_points_earn_nothing(videos):
     assert [line.split(" in ")[0] for line in told] == ["Nothing judges reasoning", "Nothing judges grounding"]
     assert "--judge.verifier.detector DIR and --judge.verifier.segmenter DIR" in told[1]
     *_, mixed = told_of(videos, replace(SCENES, name="scenes"))
-    assert mixed.startswith("Nothing judges grounding in VLM/VideoQA-v0: ")
+    assert mixed.startswith("Nothing judges grounding in VLM/VideoQA-v0, because")
     assert told_of(videos, reward="outcome_only") == []
 
 
 def test_what_models_judge_is_not_told():
     assert told_of(SCENES, likelihood="a", detector="b", segmenter="c") == []
     (told,) = told_of(SCENES, likelihood="a")
-    assert told.startswith("Nothing judges grounding in 0: ")
+    assert told.startswith("Nothing judges grounding in 0, because")
     assert unjudged_terms(episode_reward("mags_stage_1"), VerifierConfig(), [("a", None)], reward_set="") == []
     assert unjudged_terms(None, VerifierConfig(), [("a", None)], reward_set="") == []
 

@@ -200,7 +200,7 @@ def test_somebody_elses_environment_is_refused():
 def test_actions_that_are_not_there_are_refused(action):
     world = discrete()
     world.reset(seed=0)
-    with pytest.raises(ConfigError, match=r"step\(\) takes a number of Discrete\(4\); got"):
+    with pytest.raises(ConfigError, match=r"step\(\) requires a number of Discrete\(4\); got"):
         world.step(action)
 
 

@@ -147,7 +147,7 @@ class TestWaits:
         endpoint.script.append(fake.status(429, headers={"Retry-After": "3600"}))
         assert isinstance(ask(make_client(max_wait_s=60.0), QUESTION, read_yes_no), Unavailable)
         assert len(endpoint.requests) == 1
-        assert max(clock.slept) == 0.0
+        assert not any(clock.slept)
 
     def test_one_requests_wait_is_all_requests_wait(self, endpoint, make_client, clock):
         client = make_client(max_attempts=1)

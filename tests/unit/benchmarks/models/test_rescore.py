@@ -168,7 +168,7 @@ def test_interrupted_the_board_stays_as_it_was(board, monkeypatch, stop):
         (["--judge", "exakt"], "Did you mean 'exact'?"),
         (["--judge", "direct"], "--judge-endpoint needs both --judge-endpoint.model and --judge-endpoint.base-url"),
         (["--judge", "no_such_module:judge"], "cannot import 'no_such_module'"),
-        (["--judge", "own_judges:stingy"], "own_judges has no 'stingy'"),
+        (["--judge", "own_judges:stingy"], "'stingy'"),
     ],
 )
 def test_a_judge_that_is_none(board, own_judge, words, told, capsys):

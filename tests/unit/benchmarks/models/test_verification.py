@@ -274,7 +274,7 @@ def test_a_changed_byte_of_a_picture_is_found(at, board):
     content[at] ^= 1
     path.write_bytes(content)
     found = [difference for row in verify(board) for difference in row.differences]
-    assert any("picture 1" in each and f"seed {line['seed']}" in each for each in found)
+    assert any("image 1" in each and f"seed {line['seed']}" in each for each in found)
 
 
 def test_a_world_that_has_changed_is_told(board):

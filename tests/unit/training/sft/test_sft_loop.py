@@ -213,7 +213,7 @@ def test_a_run_goes_on_with_its_own_data_and_settings_only(tiny_directory, data,
     [
         (["--data", "nowhere.jsonl"], "--data nowhere.jsonl does not exist. Expected the directory"),
         (["--data", "."], "has no trajectories/curated.jsonl"),
-        (["--data", "broken.jsonl"], "nothing is left of 1 rows: 1 are broken"),
+        (["--data", "broken.jsonl"], "none of 1 rows is usable: 1 are broken"),
         ([], "--data PATH"),
         (["--data", "broken.jsonl", "--model", "nowhere"], "No checkpoint at nowhere"),
         (["--data", "broken.jsonl", "--max-context-tokens", "9999999"], "--max-context-tokens must be at most"),

@@ -104,7 +104,7 @@ def test_broken_rows_are_named_by_file_and_line_and_the_others_are_read(tmp_path
     assert read.num_left_out("broken") == 7
     lines = list(told(read.left_out, most=2))
     assert lines[0] == f"left out: {tmp_path / 'rows.jsonl'}, line 2: {named[2]}"
-    assert lines[-1] == "left out: 5 more; left_out.jsonl names all"
+    assert lines[-1] == "left out: 5 more; left_out.jsonl lists all"
 
 
 def test_rows_longer_than_the_context_are_counted_and_left_out(tmp_path, encoder):

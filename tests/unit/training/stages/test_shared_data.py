@@ -51,7 +51,7 @@ def world(data: dict[str, Any], pool: PoolConfig | None = None) -> WorldSpec:
 def test_what_both_read_without_a_pool_is_reported_with_the_options_that_help(data):
     config = run_of(data, world(data))
     (line,) = shared_samples(config, 2)
-    assert "world 0 may train on samples that stage 'rollouts' has curated: both read pairs at" in line
+    assert "world 0 may train on samples curated by stage 'rollouts': both read pairs at" in line
     assert "--stages.explore.worlds.0.pool.draw N --stages.explore.worlds.0.pool.exclude stage:rollouts" in line
     (line,) = shared_samples(run_of(data, world(data, replace(APART, exclude=()))), 2)
     assert "pool.draw" not in line and "--stages.explore.worlds.0.pool.exclude stage:rollouts" in line
@@ -98,7 +98,7 @@ def test_what_a_stage_keeps_is_a_file_once_stages_are_resolved(data):
 @pytest.mark.parametrize(
     ("pool", "told"),
     [
-        (replace(APART, exclude=("stage:curated",)), "exclude stage:curated: no stage .*there is rollouts"),
+        (replace(APART, exclude=("stage:curated",)), "exclude stage:curated: no .*rollouts"),
         (PoolConfig(file="there.jsonl", exclude=("stage:rollouts",)), "pool.draw 256"),
     ],
 )

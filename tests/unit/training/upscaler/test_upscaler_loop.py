@@ -129,7 +129,7 @@ def test_psnr_is_that_of_the_mean_squared_error():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--patch-px", "200"], "hold no patch of 200 enlarged 4 times"),
+        (["--patch-px", "200"], "4 x 200"),
         (["--size", "huge"], "--size"),
         (["--factor", "1"], "--factor must be from 2 to 8"),
         (["--target-px", "8", "400"], "target_px"),

@@ -125,7 +125,7 @@ def test_an_upscaler_is_given_its_settings():
         ("bicubic", {"scale": 4}, r"upscaler_kwargs=.*scale.*signature is \(factor"),
         (f"{__name__}:nearest", {"weights": "x"}, r"upscaler_kwargs=.*weights.*signature is \(factor"),
         ("bicubic", {"factor": 0}, "factor must be"),
-        (Nearest(), {"factor": 4}, "would do nothing"),
+        (Nearest(), {"factor": 4}, "would have no effect"),
     ],
 )
 def test_settings_that_an_upscaler_does_not_take_are_refused(upscaler, settings, said):

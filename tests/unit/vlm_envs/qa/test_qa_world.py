@@ -290,8 +290,8 @@ def test_a_turn_has_one_action():
         ({"answer_reward": float("nan")}, "answer_reward must be a finite number; got nan"),
         ({"answer_reward": "x"}, "answer_reward must be a finite number; got 'x'"),
         ({"format_reward": float("inf")}, "format_reward must be a finite number"),
-        ({"side_px": "600"}, "side_px must be a whole number, or the least and the largest one; got '600'"),
-        ({"target_px": (16,)}, "target_px must be a whole number, or the least and the largest one"),
+        ({"side_px": "600"}, "side_px must be an integer, or .*; got '600'"),
+        ({"target_px": (16,)}, "target_px must be an integer, or"),
         ({"categories": "cuont"}, "categories must be one of .* Did you mean 'count'"),
     ],
 )

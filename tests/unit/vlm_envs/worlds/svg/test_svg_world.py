@@ -142,7 +142,7 @@ def test_scorers_are_found_by_path():
         ("no_such_module:factory", "cannot import"),
         ("math:no_such_name", "math has no 'no_such_name'"),
         ("builtins:dict", "an object with name and similarity"),
-        ("math:pi", "cannot be called"),
+        ("math:pi", "not callable"),
         (5, "or an object"),
     ],
 )
