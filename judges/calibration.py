@@ -142,7 +142,7 @@ class Agreement:
 
     @property
     def chance_agreement(self) -> float:
-        """Expected agreement of a blind judge that says "right" equally often: the zero point of kappa."""
+        """Expected agreement of a blind judge with the same share of "right" verdicts: the zero point of kappa."""
         total = self.num_judged
         yes, right = self.num_true_yes + self.num_false_yes, self.num_true_yes + self.num_false_no
         return _share(yes * right + (total - yes) * (total - right), total * total)
