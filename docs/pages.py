@@ -61,7 +61,7 @@ def pages() -> dict[Path, str]:
 
 
 def with_examples(markdown: str) -> str:
-    """Returns a page with each example as it stands in its file."""
+    """Returns a page with each example replaced by its file's contents."""
     return EXAMPLE.sub(lambda match: match[1] + (CHECKOUT / match["path"]).read_text(encoding="utf-8"), markdown)
 
 
@@ -71,7 +71,7 @@ def page_name(env_id: str) -> str:
 
 
 def world_page(env_id: str) -> str:
-    """Returns a world's page: picture, how to make it, its variants, and its docstring."""
+    """Returns a world's page: image, construction, variants, and docstring."""
     summary, _, rest = docstring(env_id).partition("\n")
     parts = [
         f"# {env_id}",
@@ -108,7 +108,7 @@ def _picture(env_id: str) -> str:
 
 
 def _variants(env_id: str) -> Iterator[str]:
-    """Yields the table of a world's variants, and their pictures where they look different."""
+    """Yields the table of a world's variants, with images of those that look different."""
     variants = {name: variant for name, variant in VARIANTS.items() if variant.base_id == env_id}
     if not variants:
         return
@@ -123,7 +123,7 @@ def _setting(kwargs: Mapping[str, Any]) -> str:
 
 
 def write_boards(folder: Path = BOARDS) -> list[str]:
-    """Writes the page of each board in docs/boards, whose missing images a replay of its episodes draws again.
+    """Writes the page of each board in docs/boards and draws its missing images by replaying its episodes.
 
     Takes about 20 s and the boards' engines unless the images are there.
 
@@ -131,7 +131,7 @@ def write_boards(folder: Path = BOARDS) -> list[str]:
         folder: Where each board goes, into a folder of its name; by default where it is.
 
     Returns:
-        What could not be replayed to the bit. Pages of such episodes may lack images, and their rows are not verified.
+        Episodes without a bit-exact replay. Their pages may lack images, and their rows are not verified.
     """
     differences = []
     for definition in sorted(BOARDS.glob("*/board.json")):
@@ -149,15 +149,15 @@ def write_boards(folder: Path = BOARDS) -> list[str]:
 
 
 def main(*, pictures: bool = False, boards: bool = False) -> int:
-    """Writes the parts of docs/ that are taken from elsewhere.
+    """Writes the generated parts of docs/.
 
     Args:
-        pictures: Draws the pictures, too; takes every world's engine.
+        pictures: Also draws the images, which requires every world's engine.
         boards: Writes the pages of the boards in docs/boards and draws their missing images; without `pictures`,
             nothing else.
 
     Returns:
-        Exit status: 1 if an episode of a board did not replay to the bit, else 0.
+        Exit status: 1 if a replay of a board's episode was not bit-exact, else 0.
     """
     if boards:
         differences = write_boards()

@@ -25,7 +25,7 @@ _COLUMN = re.compile(r'^(\w+) = "(\w+)"  # (.+)$', re.MULTILINE)
 
 
 def reference_pages() -> dict[str, str]:
-    """Returns the text of each page by its name without suffix."""
+    """Returns the text of each page by name, without the suffix."""
     return {
         name: "\n\n".join((f"# {title}", NOTICE, *parts())) + "\n" for name, (title, parts) in REFERENCE_PAGES.items()
     }
@@ -101,7 +101,7 @@ def _tables_of(
 
 
 def _dataclass_in(hint: Any) -> tuple[type | None, bool]:
-    """Returns the dataclass that a hint names, alone, beside None, or in a tuple, and whether it is in a tuple."""
+    """Returns the dataclass in a hint, alone, in a union with None, or in a tuple, and whether it is in a tuple."""
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return hint, False
     found = [kind for argument in get_args(hint) if (kind := _dataclass_in(argument)[0])]
@@ -124,7 +124,7 @@ def _default(field: dataclasses.Field[Any], hint: Any) -> str:
 
 
 def _meaning(config: type, name: str) -> str:
-    """Returns what the docstring of a class, or of one it inherits from, says of a field."""
+    """Returns a field's entry in the docstring of its class or a base class."""
     return next((found[name] for kind in config.__mro__ if name in (found := _entries(kind, "Attributes"))), "")
 
 

@@ -81,7 +81,7 @@ def save(browser: Browser, page: Path, path: Path, height_px: int, address: str 
         page: The HTML file.
         path: The PNG file.
         height_px: Height of the screenshot.
-        address: What follows the page's address, `"#…"`.
+        address: Fragment of the page's address, `"#…"`.
         start: CSS selector of the element that the screenshot starts with.
     """
     window = browser.new_page(viewport={"width": WIDTH_PX, "height": height_px}, color_scheme="light")

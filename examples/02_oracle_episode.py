@@ -1,4 +1,4 @@
-"""Play a perfect episode with the world's own planner and save its pictures side by side.
+"""Play a perfect episode with the world's own planner and save its images side by side.
 
 Run: python examples/02_oracle_episode.py [FILE.png]
 """

@@ -1,4 +1,4 @@
-"""Step eight worlds together; finished ones rest while the others go on."""
+"""Step eight worlds together; finished ones rest while the others continue."""
 
 from functools import partial
 
@@ -10,7 +10,7 @@ NUM_ENVS = 8
 
 
 def random_response(rng) -> str:
-    """Returns three random moves in the format."""
+    """Returns three random moves in the right format."""
     moves = rng.choice(["Up", "Down", "Left", "Right"], size=3)
     return f"<answer>{', '.join(moves)}</answer>"
 

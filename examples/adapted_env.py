@@ -20,7 +20,7 @@ STEPS = ((1, 0), (0, 1), (-1, 0), (0, -1))
 
 
 class Place(NamedTuple):
-    """What a plan for one key and one door depends on."""
+    """The state that a plan for one key and one door depends on."""
 
     position: tuple[int, int]
     side: int
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 
 def describe(env: gym.Env[Any, Any]) -> str:
-    """Returns what the image shows, in sentences. `env` is live, here and in `plan`: look at it, but do not step it."""
+    """Describes the image in sentences. `env` is live, here and in `plan`: read it, but do not step it."""
     world: Any = env.unwrapped
     lines = [f"You are at {_at(world.agent_pos)}, facing {SIDES[world.agent_dir]}."]
     if world.carrying is not None:
@@ -41,7 +41,7 @@ def describe(env: gym.Env[Any, Any]) -> str:
 
 
 def plan(env: gym.Env[Any, Any]) -> list[str] | None:
-    """Returns the shortest way to the goal by breadth-first search, as names of actions, or None if there is no way."""
+    """Returns the fewest actions that reach the goal, by breadth-first search; None if it is unreachable."""
     world: Any = env.unwrapped
     found = {kind: position for kind, position, _ in _things(world)}
     door = world.grid.get(*found["door"]) if "door" in found else None

@@ -1,4 +1,4 @@
-"""A curriculum: three bands of one pool of levels, of which the band solved about half of the time is played most.
+"""A curriculum: three bands of one level pool; the band that is solved about half of the time is played most.
 
 Draw the pool: python -m training pool frozenlake_tiny --num-samples 96 --out rl.jsonl
 Train on it:   python -m training --recipe examples/curriculum.py --num-iterations 4
@@ -14,7 +14,7 @@ from training.pools.pool_config import PoolConfig
 from training.recipes.tiny import frozenlake_tiny
 
 BANDS = {"5 moves": (5, 5), "6 moves": (6, 6), "7 to 9 moves": (7, 9)}
-"""Name to the fewest and most actions of the shortest solution."""
+"""Maps a name to the minimum and maximum number of actions of the shortest solution."""
 
 
 def curriculum() -> RunConfig:

@@ -17,7 +17,7 @@ START = "training/recipes/checkpoints/frozenlake_tiny"
 
 
 def lake_stages() -> StagesConfig:
-    """Fine-tuning, then two stages of reinforcement learning; the last one is held to the fine-tuned model."""
+    """Fine-tuning, then two stages of reinforcement learning, the last with the fine-tuned model as its reference."""
     imitate = SFTConfig(model=START, data=("runs/lake",), num_epochs=1.0, learning_rate=5e-4)
     settle = reinforced(temperature=0.7, learning_rate=2.5e-5, kl_coef=0.01)
     return StagesConfig(
@@ -31,7 +31,7 @@ def lake_stages() -> StagesConfig:
 
 
 def reinforced(*, temperature: float, learning_rate: float, kl_coef: float) -> RunConfig:
-    """Returns five iterations of `frozenlake_tiny`, from the model of the stage before."""
+    """Returns five iterations of `frozenlake_tiny` that start from the previous stage's model."""
     config = frozenlake_tiny()
     return replace(
         config,

@@ -29,7 +29,7 @@ FACE_DOWN = (120, 120, 130)
 
 @dataclass(frozen=True)  # frozen: states never change; a dataclass: equal states compare equal
 class Cards:
-    """All cards, those of found pairs, and those turned last: at most two, which do not match."""
+    """All cards, the found pairs, and the cards turned last: at most two, which do not match."""
 
     colors: tuple[str, ...]
     found: frozenset[int] = frozenset()
@@ -42,7 +42,7 @@ class Cards:
 
 
 class MemoryDynamics(Dynamics[Cards, int]):
-    """States and how they change. The planner knows the hidden cards, so it is an upper bound for players."""
+    """States and transitions. The planner knows the hidden cards, so it is an upper bound for players."""
 
     def generate(self, rng: np.random.Generator, split: str) -> Cards:
         while True:
@@ -101,7 +101,7 @@ class MemoryView(View[Cards]):
 
 
 class MemoryTask(Task[Cards, int]):
-    """What to achieve, how actions are written and what is rewarded."""
+    """The goal, the action grammar, and the rewards."""
 
     name = "Memory"
     goal = "Find all pairs of cards of the same color."

@@ -39,13 +39,13 @@ from vlm_envs.vector.vector_world import VectorWorld
 CHECKPOINT = Path(__file__).parents[1] / "training/recipes/checkpoints/frozenlake_tiny"
 ENV_ID = "VLM/FrozenLake-v0"
 WORLD = {"prompt_format": "grounding_worldmodeling", "representation": "structured", "prompt_example": False}
-ROW_PASS = RowPass(shares_prefixes=True)  # what episodes of a group have in common goes through the model once
+ROW_PASS = RowPass(shares_prefixes=True)  # the model processes the shared prefix of a group only once
 TERMS = (grounding_reward(weight=0.5), worldmodeling_reward(weight=0.5))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """The hyperparameters; those of `frozenlake_tiny`."""
+    """The hyperparameters of `frozenlake_tiny`."""
 
     num_iterations: int = 30
     num_groups: int = 16
@@ -69,7 +69,7 @@ def play(agent: HFAgent, seeds: Sequence[int], *, split: str) -> list[Trajectory
 
 
 def turn_rewards(episodes: Sequence[Trajectory]) -> list[list[float]]:
-    """Returns the reward of every turn: the world's, plus what the exact judge pays for true state texts."""
+    """Returns the reward of every turn: the world's plus the exact judge's for true state texts."""
     judged = run_blocking(shape(episodes, TERMS))
     return [[scored.total for scored in turns] for turns in judged]
 
@@ -136,7 +136,7 @@ class Learner:
         self._critic_optimizer = adamw(self.critic.parameters(), lr=config.critic_learning_rate)
 
     def update(self, batch: Batch, *, iteration: int) -> dict[str, float]:
-        """Learns from one batch; the first one teaches the critic alone."""
+        """Learns from one batch; the first one trains only the critic."""
         self.critic.calibrate(batch.returns_B)
         with torch.no_grad():
             old = self.critic(batch)
@@ -166,7 +166,7 @@ class Learner:
         )
         loss, _ = policy_loss(
             logprobs_BT,
-            part.sampler_logprobs_BT,  # the same model sampled them, so they are those before the update
+            part.sampler_logprobs_BT,  # from the same model before the update
             advantages_BT,
             part.response_mask_BT,
             clip_low=self.config.clip,

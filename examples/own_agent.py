@@ -1,4 +1,4 @@
-"""An agent of your own: it makes its moves over and over, whatever it sees.
+"""An agent of your own: it repeats its moves regardless of the observation.
 
 Watch it: PYTHONPATH=examples python -m agents play own_agent:Walker VLM/FrozenLake-v0 --set prompt_format=no_think
 """
@@ -13,7 +13,7 @@ from vlm_envs.vector.vector_world import VectorWorld
 
 
 class Walker:
-    """Makes its moves, a turn of them at a time."""
+    """Repeats its moves, one turn's worth at a time."""
 
     policy_version = -1  # it does not learn
 
@@ -21,8 +21,8 @@ class Walker:
         self._moves = moves
 
     def start(self, worlds: VectorWorld) -> None:
-        """Has nothing to forget."""
+        """Does nothing, as the agent has no state."""
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
-        """Returns one response for each row; `observations[i]["text"]` and `["image"]` are what row i is shown."""
+        """Returns one response per row; `observations[i]["text"]` and `["image"]` are the observation of row i."""
         return [Response(text=f"<answer>{self._moves}</answer>") for _ in rows]

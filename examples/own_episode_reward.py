@@ -1,4 +1,4 @@
-"""An episode reward of your own: a solved episode earns the more, the fewer turns it took.
+"""An episode reward of your own: a solved episode earns more the fewer turns it took.
 
 Train with it:
 PYTHONPATH=examples python -m training frozenlake_tiny --judge.episode-reward own_episode_reward:few_turns

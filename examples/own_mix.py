@@ -1,4 +1,4 @@
-"""A mix of worlds of your own: two of those that the tiny model of all worlds knows, from its start.
+"""A world mix of your own: two worlds from the mix of the tiny all-worlds model, starting from that model.
 
 Train it: python -m training --recipe examples/own_mix.py
 """
@@ -14,7 +14,7 @@ WEIGHTS = {"VLM/ZoomQA-v0": 2.0, "VLM/VideoQA-v0": 1.0}
 
 
 def zoom_and_video() -> RunConfig:
-    """Questions about pictures and about videos, two to one."""
+    """Questions about images and about videos, two to one."""
     known = mix_tiny()
     worlds = [replace(world, weight=WEIGHTS[world.env_id]) for world in known.worlds if world.env_id in WEIGHTS]
     return replace(known, name="zoom_and_video", worlds=tuple(worlds), num_groups=12, num_iterations=20)

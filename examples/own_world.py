@@ -1,4 +1,4 @@
-"""A complete world of your own: a row of bulbs; a switch flips its bulb and the neighbours.
+"""A complete world of your own: a row of bulbs, in which a switch flips its bulb and the neighbors.
 
 Check it, in this folder: python -m vlm_envs check own_world:Own/Bulbs-v0
 Play it, in this folder:  python -m vlm_envs play own_world:Own/Bulbs-v0
@@ -29,12 +29,12 @@ Bulbs = tuple[bool, ...]  # True is lit. A tuple cannot change, so every method 
 
 
 def press(bulbs: Bulbs, switch: int) -> Bulbs:
-    """Returns the row after one switch was pressed."""
+    """Returns the row after pressing one switch."""
     return tuple(lit != (abs(i - switch) <= 1) for i, lit in enumerate(bulbs))
 
 
 class BulbDynamics(Dynamics[Bulbs, int]):
-    """States and how they change."""
+    """States and transitions."""
 
     def generate(self, rng: np.random.Generator, split: str) -> Bulbs:
         while True:
@@ -73,13 +73,13 @@ class BulbDynamics(Dynamics[Bulbs, int]):
 
 
 class BulbView(View[Bulbs]):
-    """State to picture, and state to words."""
+    """Renders states as images and describes them in words."""
 
     def image(self, state: Bulbs) -> npt.NDArray[np.uint8]:
         colors = np.array([LIT_COLOR if lit else DARK_COLOR for lit in state], np.uint8)
-        picture = np.tile(colors.repeat(CELL_PX, axis=0), (CELL_PX, 1, 1))
-        picture[:, ::CELL_PX] = 0  # A black line left of every bulb keeps equal neighbours apart.
-        return picture
+        image = np.tile(colors.repeat(CELL_PX, axis=0), (CELL_PX, 1, 1))
+        image[:, ::CELL_PX] = 0  # A black line left of every bulb separates equal neighbors.
+        return image
 
     def structured(self, state: Bulbs) -> Mapping[str, Any]:
         return {"lit_bulbs": [i for i, lit in enumerate(state) if lit]}
@@ -89,7 +89,7 @@ class BulbView(View[Bulbs]):
 
 
 class BulbTask(Task[Bulbs, int]):
-    """What to achieve, how actions are written and what is rewarded."""
+    """The goal, the action grammar, and the rewards."""
 
     name = "Bulbs"
     goal = "Light every bulb."
@@ -116,7 +116,7 @@ class BulbTask(Task[Bulbs, int]):
 
 
 class BulbWorld(World[Bulbs, int]):
-    """Bulbs: light a row of bulbs whose switches also flip the neighbours."""
+    """Bulbs: light a row of bulbs whose switches also flip the neighbors."""
 
     def __init__(self, **world_kwargs: Any) -> None:
         super().__init__(BulbDynamics(), BulbView(), BulbTask(), **world_kwargs)

@@ -1,4 +1,4 @@
-"""An algorithm of your own, RLOO: each episode's return against the mean of its siblings' returns.
+"""An algorithm of your own, RLOO: each episode's return minus the mean return of the rest of its group.
 
     A_i = R_i - 1 / (k - 1) * sum over j != i of R_j        for k siblings of one start state
 
@@ -26,7 +26,7 @@ class RLOO(Algorithm):
     min_group_size: ClassVar[int] = 2
 
     def credit(self, batch: Batch, outputs: ModelOutputs) -> Credit:
-        """Returns advantages, the same for all tokens of a row; 0 for a row that nothing can be compared with."""
+        """Returns advantages, constant over a row's tokens; 0 for a row that is alone in its group."""
         import torch
 
         returns_B, groups_B = outputs.returns_B(batch), batch.comparable_group_index_B

@@ -1,4 +1,4 @@
-"""Who scores: exact readers of state text, the papers' episode rewards, and judges that ask a model."""
+"""Scoring: exact readers of state text, the papers' episode rewards, and judges that ask a model."""
 
 import vlm_envs  # noqa: F401  # first, because it reports missing packages in one line
 from vlm_envs.moved import alias_modules

@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
         arguments: Command line without the program's name; from the process by default.
 
     Returns:
-        Exit status: 0, or 2 for a mistake in the arguments and for a model that gives nothing to report on.
+        Exit status: 0, or 2 if an argument is wrong or the model gives nothing to report on.
     """
     return run_command("python -m judges", COMMANDS, arguments, version=f"vlm-envs {__version__}")
 

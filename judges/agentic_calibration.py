@@ -1,4 +1,4 @@
-"""How far a judge that uses tools can be trusted: its verdicts on single responses whose truth is known."""
+"""Calibrates a judge that uses tools by its verdicts on single responses whose truth is known."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from vlm_envs.validation import require, require_positive
 def measure_verdicts(
     judge: AgenticJudge, env_id: str, *, num_cases: int, seed: int = 0, num_parallel: int = 1, **kwargs: Any
 ) -> Agreement:
-    """Returns how well a judge's verdicts on single responses, some right and some with one flaw, agree with the truth.
+    """Measures how well a judge's verdicts on single responses, some right and some with one flaw, match the truth.
 
     Args:
         judge: The judge to measure.
-        env_id: The world the cases come from; `VLM/RewardJudging-v0`.
+        env_id: The world that supplies the cases; `VLM/RewardJudging-v0`.
         num_cases: Responses to judge, at least 1.
         seed: Index of the first test seed.
-        num_parallel: Cases that are judged at a time.
+        num_parallel: Cases judged at a time.
         **kwargs: Arguments of the world, such as `tracks` or `dataset` with `folder`.
 
     Returns:
         The agreement; cases without a verdict are unavailable.
 
     Raises:
-        ConfigError: There are no cases, the world is another one, or a case has several responses; found before the
-            first question.
+        ConfigError: There are no cases, the world is a different one, or a case has several responses; raised before
+            the judge is asked anything.
     """
     require_positive("num_cases", num_cases)
     is_judging = env_id.removeprefix("vlm_envs:").startswith("VLM/RewardJudging")
     require(is_judging, f"A judge that uses tools is measured on VLM/RewardJudging-v0; got {env_id!r}.")
     world: Any = make(env_id, num_candidates=1, split="test", obs_mode="text", **kwargs).unwrapped
-    num_levels = world.num_levels  # of a data set, whose rows have as many responses as they have; no row twice
+    num_levels = world.num_levels  # None unless a dataset is given; each of its rows is judged once
     if num_levels is not None:
-        require(seed < num_levels, f"The data set has {num_levels} rows to measure on; got seed={seed}.")
+        require(seed < num_levels, f"The dataset has {num_levels} rows to measure on; got seed={seed}.")
         num_cases = min(num_cases, num_levels - seed)
     seeds = list(split_seeds("test", num_cases, start=seed))
 
-    def case_of(case_seed: int) -> Sample:  # one world, and no case is kept: images may be large, and many
+    def case_of(case_seed: int) -> Sample:  # cases are not kept: their images may be large and many
         world.reset(seed=case_seed)
         case: Sample = world.state.sample
         require(
@@ -70,7 +70,7 @@ def measure_verdicts(
 
 
 def judging_case(sample: Sample) -> JudgingCase:
-    """Returns a case of RewardJudging as anybody's response that is to be judged; what is right is not in it."""
+    """Returns a sample of RewardJudging as a case to judge, without its right answer."""
     return JudgingCase(
         question=request_of(sample.question),
         responses=tuple(text for _, text in sample.texts),

@@ -1,4 +1,4 @@
-"""The agentic judge of ARM-Thinker: a loop of think, act, and observe around a model, and what its verdict is worth."""
+"""The agentic judge of ARM-Thinker: a think-act-observe loop around a model, whose verdict becomes a score."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from vlm_envs.validation import require, require_positive
 from vlm_envs.worlds.reward_judging import RewardJudgingWorld
 
 MAX_ECHO_CHARS = 20_000
-"""Of what the model said, so much stays in its conversation."""
+"""Characters of each reply that are kept in the conversation."""
 
 Pixels = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgenticConfig:
-    """How a judge works.
+    """Limits and tools of an agentic judge.
 
     Attributes:
-        max_turns: Replies of the model; before the last one it is told that no tool can be called any more.
-        max_pixels: Budget of a picture as shown; tools cut from the original.
-        profile: Definition by which checks of instructions check.
-        has_checks: Whether the 19 checks of instructions are among the tools.
+        max_turns: Replies of the model; before the last one it learns that tools are no longer available.
+        max_pixels: Budget of an image as shown; tools crop the original.
+        profile: Definitions that the instruction checks follow.
+        has_checks: Whether the 19 instruction checks are among the tools.
     """
 
     max_turns: int = 5
@@ -47,20 +47,20 @@ class AgenticConfig:
     has_checks: bool = True
 
     def __post_init__(self) -> None:
-        """Refuses limits under which nothing could be said."""
+        """Raises `ConfigError` for limits that leave no room for a reply."""
         require_positive("max_turns", self.max_turns)
         require_positive("max_pixels", self.max_pixels)
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgingCase:
-    """What is to be judged.
+    """A case to judge.
 
     Attributes:
-        question: What was asked for.
-        responses: One to say whether it is right; two or four to say which one is.
-        pictures: What the question is about.
-        document: What it is about.
+        question: The request that was responded to.
+        responses: One, to decide whether it is right; or two or four, to decide which one is.
+        pictures: Images that the question is about.
+        document: Document that the question is about.
     """
 
     question: str
@@ -69,12 +69,12 @@ class JudgingCase:
     document: Document | None = None
 
     def __post_init__(self) -> None:
-        """Refuses numbers of responses that no world has."""
+        """Raises `ConfigError` for a number of responses that no world has."""
         require(len(self.responses) in (1, 2, 4), f"responses must be 1, 2 or 4; got {len(self.responses)}.")
 
     @property
     def track(self) -> str:
-        """The track of RewardJudging that it is most like."""
+        """The track of RewardJudging that the case most resembles."""
         if self.document is not None:
             return "document"
         return "fine_grained" if self.pictures else "instruction_following"
@@ -82,12 +82,12 @@ class JudgingCase:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgingOutcome:
-    """What a judge did.
+    """A judge's verdict and the conversation that led to it.
 
     Attributes:
         verdict: For one response whether it is right, for several the index of the right one; None without a verdict.
-        reason: One line for logs: what led to the verdict, or why there is none.
-        calls: The tools it called, as they were carried out.
+        reason: One line for logs: the basis of the verdict, or why there is none.
+        calls: The tool calls, as the world executed them.
         utterances: The whole conversation.
     """
 
@@ -98,7 +98,7 @@ class JudgingOutcome:
 
 
 class AgenticJudge:
-    """Judges responses by a model that may look closer, turn pages and check constraints. Judges many at a time.
+    """Judges responses with a model that may zoom in, turn pages, and check constraints. Can judge many at a time.
 
     Args:
         generate: The model.
@@ -119,14 +119,14 @@ class AgenticJudge:
         """Returns the score of one response.
 
         Args:
-            question: What was asked for.
-            response: Any string; a blank one, and one longer than any world reads, scores 0 without a question to the
+            question: The request that was responded to.
+            response: Any string; a blank one, or one longer than `MAX_RESPONSE_CHARS`, scores 0 without asking the
                 model.
-            pictures: What the question is about.
-            document: What it is about.
+            pictures: Images that the question is about.
+            document: Document that the question is about.
 
         Returns:
-            1 if the verdict is True, 0 if it is False; unavailable if there is none, for whatever reason.
+            1 if the verdict is True, 0 if it is False; unavailable without a verdict.
         """
         if not response.strip() or len(response) > MAX_RESPONSE_CHARS:
             return JudgeScore(value=0.0, reason="no response, or one that is too long to be read")
@@ -137,7 +137,7 @@ class AgenticJudge:
         return JudgeScore(value=float(found.verdict), reason=found.reason)
 
     async def decide(self, case: JudgingCase) -> JudgingOutcome:
-        """Returns what the model decides on a case, and how it came to it. Nothing that the model says raises."""
+        """Returns the model's decision on a case and the conversation behind it. No model output raises an error."""
         world = self._world(case)
         observation, _ = await asyncio.to_thread(world.reset)
         utterances = [_said_by_world(observation)]
@@ -152,7 +152,7 @@ class AgenticJudge:
             if isinstance(reply, Unavailable):
                 return outcome(None, reply.reason)
             said = world.turn_format.cut(reply)[:MAX_ECHO_CHARS]
-            # Its tools take longer than other requests on this event loop can wait
+            # In a thread, because tools are too slow for the event loop that other requests share
             observation, _, terminated, truncated, _ = await asyncio.to_thread(world.step, reply)
             utterances += [Utterance(role="assistant", text=said), _said_by_world(observation)]
             is_over = terminated or truncated
@@ -163,7 +163,7 @@ class AgenticJudge:
         return outcome(read_verdict(answer, len(case.responses)), reason)
 
     def _world(self, case: JudgingCase) -> RewardJudgingWorld:
-        """Returns the world in which there is no other case."""
+        """Returns a world that contains only this case."""
         has_images = case.track != "instruction_following"
         checks = ("instruction_following",) if self.config.has_checks else ()
         return RewardJudgingWorld(
@@ -177,9 +177,9 @@ class AgenticJudge:
 
 
 def read_verdict(answer: str | None, num_responses: int) -> bool | int | None:
-    """Returns the verdict that a judge's answer gives: of one response True or False, of several the right one's index.
+    """Returns the verdict in a judge's answer: True or False for one response, the index of the right one for several.
 
-    None stands for anything else.
+    An answer in any other form gives None.
     """
     said = stated_verdict(answer)
     if num_responses == 1:
@@ -189,7 +189,7 @@ def read_verdict(answer: str | None, num_responses: int) -> bool | int | None:
 
 
 class _Sole:
-    """A source with one sample, whose right answer is not known."""
+    """A source with one sample, whose right answer is unknown."""
 
     name = "submission"
 
@@ -204,8 +204,8 @@ class _Sole:
 
 
 def _sample(case: JudgingCase) -> Sample:
-    """Returns the case as a question; the key says what an answer looks like, not which is right."""
-    # The question of another world may show tags that are its own response format.
+    """Returns the case as a sample; its key gives the form of an answer, not the right one."""
+    # A question from another world may contain tags of that world's response format.
     request = case.question.replace("<", "‹").replace(">", "›")
     count = len(case.responses)
     is_shown = bool(case.pictures) or case.document is not None
@@ -228,12 +228,12 @@ def _said_by_world(observation: Observation) -> Utterance:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Utterance:
-    """One side's turn.
+    """One message of a conversation.
 
     Attributes:
         role: `user` for the world, `assistant` for the model.
-        text: What it says.
-        images: Pictures that come before the text, each uint8 [height, width, 3].
+        text: Its text.
+        images: Images that precede the text, each uint8 [height, width, 3].
     """
 
     role: Literal["user", "assistant"]
@@ -242,15 +242,15 @@ class Utterance:
 
 
 Generate = Callable[[Sequence[Utterance]], str | Unavailable | Awaitable[str | Unavailable]]
-"""Continues a conversation, which the world began and spoke in last. May be `async`."""
+"""Returns the model's next message of a conversation, whose first and last message are the world's. May be `async`."""
 
 
 def chat_generate(client: QuestionClient) -> Generate:
-    """Returns what has a model behind an endpoint generate; its failures are `Unavailable`. Needs the extra `judge`."""
+    """Returns a `Generate` that asks an endpoint's model; its failures are `Unavailable`. Needs the `judge` extra."""
     from agents.api.conversation import Message, with_images
 
     async def generate(utterances: Sequence[Utterance]) -> str | Unavailable:
-        messages = [with_images([Message(role=each.role, parts=(each.text,))], each.images)[0] for each in utterances]
+        messages = [with_images([Message(role=said.role, parts=(said.text,))], said.images)[0] for said in utterances]
         reply: str | Unavailable = await client.ask(messages, str)
         return reply
 

@@ -1,8 +1,8 @@
-"""Awaits judges together, and asks each distinct question once.
+"""Awaits judges together and asks each distinct question once.
 
-gather          one coroutine per episode: all their questions are in flight together
-BatchedModel    the questions of such coroutines, answered by one call (one forward pass)
-QuestionCache   each distinct question of a batch asked once, even if scoring needs the answer only later
+gather          runs one coroutine per episode, with all their questions in flight together
+BatchedModel    answers the questions of these coroutines with one call (one forward pass)
+QuestionCache   asks each distinct question of a batch once, even before scoring needs the answer
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ TextAndState = tuple[str, Mapping[str, Any]]
 """A text and the state dict that it is scored against."""
 
 Job = tuple[Judge, Sequence[TextAndState]]
-"""A judge and what it scores."""
+"""A judge and the texts for it to score."""
 
 Ask = Callable[[], Coroutine[Any, Any, Any]]
 
 
 async def resolved(value: Awaitable[_Result] | _Result) -> _Result:
-    """Returns a value, awaited if it is awaitable: what a function returns that may be `async`."""
+    """Returns a value, awaited if it is awaitable, such as the result of a function that may be `async`."""
     return await value if inspect.isawaitable(value) else value
 
 
@@ -41,7 +41,7 @@ async def gather(
     """Returns the results of coroutines, awaited together, in order.
 
     Args:
-        coroutines: The coroutines. If one raises, the others are cancelled.
+        coroutines: The coroutines. If one raises, the others are canceled.
         num_parallel: How many run at a time; None for all.
     """
     waiting = list(coroutines)
@@ -85,19 +85,19 @@ class _Group:
 
     def _answer_soon(self) -> None:
         if self._open:
-            # After the tasks that are ready now, which may ask as well
+            # After the tasks that are ready now, because they may ask as well
             asyncio.get_running_loop().call_soon(self._answer_if_all_wait)
 
     def _answer_if_all_wait(self) -> None:
         """Answers the questions to one model if no coroutine can continue without an answer."""
         if not self._open or not all(self._num_open[index] for index in self.running):
             return
-        # The model of the first member, and its questions by member, so that batches do not depend on scheduling
+        # The first member's model, with questions ordered by member, so that batches do not depend on scheduling
         model = min(self._open, key=lambda model: min(index for index, _, _ in self._open[model]))
         asked = sorted(self._open.pop(model), key=lambda question: question[0])
         for index, _, _ in asked:
             self._num_open[index] -= 1
-        asked = [question for question in asked if not question[2].done()]  # not those of canceled members
+        asked = [question for question in asked if not question[2].done()]  # skips those of canceled members
         try:
             answers = list(model.answer_all([question for _, question, _ in asked]))
             if len(answers) != len(asked):
@@ -118,8 +118,7 @@ _MEMBER: ContextVar[tuple[_Group, int] | None] = ContextVar("_MEMBER", default=N
 class BatchedModel(Generic[_Answer]):
     """A function that answers many questions at once, awaited for one question at a time.
 
-    The questions of coroutines that `gather` runs are answered by one call as soon as each of these coroutines has
-    asked or ended.
+    Coroutines that `gather` runs have their questions answered by one call as soon as each of them has asked or ended.
 
     Args:
         answer_all: Takes the argument tuples of many questions and returns an answer to each, in order.
@@ -170,17 +169,17 @@ class QuestionCache:
     async def once(self, key: Hashable, ask: Ask) -> Any:
         """Returns the result of `ask()`, which is called only for the first of equal keys.
 
-        It must not wait for a `BatchedModel`, which would wait for the others that want the result.
+        `ask` must not wait for a `BatchedModel`, which in turn would wait for the other callers of this result.
         """
         with self._lock:
             if key not in self._asked:
                 self._asked[key] = asyncio.ensure_future(ask()) if self._begin is None else self._begin(ask())
             answer = self._asked[key]
-        # Shielded: whoever stops waiting must not take the answer from others
+        # Shielded: a caller that stops waiting must not cancel the answer for the others
         return await asyncio.shield(answer if isinstance(answer, asyncio.Future) else asyncio.wrap_future(answer))
 
     def clear(self) -> None:
-        """Forgets the batch, and cancels questions that are still in flight."""
+        """Forgets the batch and cancels questions that are still in flight."""
         with self._lock:
             asked, self._asked = self._asked, {}
         for answer in asked.values():
@@ -189,10 +188,10 @@ class QuestionCache:
 
 @runtime_checkable
 class BatchJudge(Judge, Protocol):
-    """A judge that scores many texts faster than one by one."""
+    """A judge that scores many texts together faster than one at a time."""
 
     def score_many(self, claims: Sequence[TextAndState]) -> list[JudgeScore] | Awaitable[list[JudgeScore]]:
-        """Returns the score of each claim as `score` gives it, in order; may be `async`."""
+        """Returns the score of each claim, in order, equal to that of `score`; may be `async`."""
         ...
 
 

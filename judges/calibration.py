@@ -1,12 +1,12 @@
-"""How far a judge can be trusted: its agreement with the truth, and its scores for text written without looking.
+"""Calibrates judges: their agreement with the truth, and their scores for text written without looking.
 
 Agreement: every start state of a world gives up to three texts: its own, which is right; another state's; and
-its own with one fact turned into its opposite. The last two are wrong. A judge calls a text right if it scores
-at least a threshold.
+its own with one fact replaced by its opposite. The last two are wrong. A judge calls a text right if its score
+reaches a threshold.
 
-Chance baselines: a score means something only above chance. Blind writers set the bar: one describes a random
+Chance baselines: a score is meaningful only above chance. Blind writers set the bar: one describes a random
 other state, one always writes the sentence that scores best, and those of `judges.state_text_writers` guess
-what a level usually holds. The truthful writers of the same module have to clear the bar.
+the usual contents of a level. The truthful writers of the same module must score above that bar.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ _PERTURBATIONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ..
     (re.compile("at the same place as"), lambda match: "above and to the left of"),
     (re.compile(r"\((-?\d+)(?=, -?\d+\))"), lambda match: f"({int(match[1]) + 1}"),
 )
-"""How a fact is turned wrong: of the first pattern that is found, its first match."""
+"""Ways to make a fact wrong; only the first match of the first matching pattern is changed."""
 
 DescribedState = tuple[str, Mapping[str, Any]]
-"""A state's text, as the world writes it, and the state dict."""
+"""A state's text in the world's own wording, and the state dict."""
 
 SECTIONS: tuple[Section, ...] = ("observation", "prediction")
 
@@ -66,9 +66,9 @@ class Example:
     """One text whose truth is known.
 
     Attributes:
-        kind: Where the text comes from.
-        text: What the judge is shown.
-        state: What it is judged against.
+        kind: The text's origin.
+        text: The text to judge.
+        state: The state to judge it against.
     """
 
     kind: TextKind
@@ -83,17 +83,17 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Agreement:
-    """A judge against ground truth.
+    """A judge's agreement with ground truth.
 
     Attributes:
         num_true_yes: Right texts called right.
         num_false_no: Right texts called wrong.
         num_false_yes: Wrong texts called right.
         num_true_no: Wrong texts called wrong.
-        num_unavailable: Texts without a verdict; they are in none of the above.
+        num_unavailable: Texts without a verdict; the counts above exclude them.
         mean_scores: Mean score by kind of text, over those with a verdict; NaN without any. Empty for judges that give
-            verdicts only.
-        num_texts: Texts with a verdict, by kind; empty likewise.
+            only verdicts.
+        num_texts: Texts with a verdict, by kind. Empty for judges that give only verdicts.
     """
 
     num_true_yes: int
@@ -106,7 +106,7 @@ class Agreement:
 
     @classmethod
     def of(cls, verdicts: Sequence[tuple[bool, bool]], num_unavailable: int, **scores: Any) -> Self:
-        """Returns the counts of verdicts, each with the truth before it; `scores` are the other attributes."""
+        """Returns the counts of (truth, verdict) pairs; `scores` are the other attributes."""
         return cls(
             num_true_yes=verdicts.count((True, True)),
             num_false_no=verdicts.count((True, False)),
@@ -123,33 +123,33 @@ class Agreement:
 
     @property
     def accuracy(self) -> float:
-        """Share of verdicts that are true; NaN without verdicts."""
+        """Share of verdicts that are right; NaN without verdicts."""
         return _share(self.num_true_yes + self.num_true_no, self.num_judged)
 
     @property
     def accuracy_interval(self) -> Interval:
-        """Wilson's 95 % interval of the accuracy.
+        """Wilson's 95 % confidence interval for the accuracy.
 
-        Source: E. B. Wilson, 1927. Texts of one state count as independent, so the interval is a little narrow.
+        Source: E. B. Wilson, 1927. Texts of one state are treated as independent, so the interval is slightly narrow.
         """
         return wilson_interval(self.num_true_yes + self.num_true_no, self.num_judged)
 
     @property
     def constant_accuracy(self) -> float:
-        """Accuracy of a judge that says the same of every text, the better of the two; chance for a blind judge."""
+        """Accuracy of the better constant verdict: chance level for a blind judge."""
         num_right = self.num_true_yes + self.num_false_no
         return _share(max(num_right, self.num_judged - num_right), self.num_judged)
 
     @property
     def chance_agreement(self) -> float:
-        """Agreement to be expected from a judge that says yes as often, but without looking: kappa's zero."""
+        """Expected agreement of a blind judge with the same share of "right" verdicts: the zero point of kappa."""
         total = self.num_judged
         yes, right = self.num_true_yes + self.num_false_yes, self.num_true_yes + self.num_false_no
         return _share(yes * right + (total - yes) * (total - right), total * total)
 
     @property
     def kappa(self) -> float:
-        """Cohen's kappa: 1 for full agreement, 0 for as much as by chance; NaN where chance agrees in full.
+        """Cohen's kappa: 1 for full agreement, 0 for chance level; NaN if chance agreement is already full.
 
         Source: J. Cohen, 1960: (p_o - p_e) / (1 - p_e).
         """
@@ -158,14 +158,14 @@ class Agreement:
 
 
 def examples_of(described: Sequence[DescribedState]) -> list[Example]:
-    """Returns the texts to calibrate with.
+    """Returns texts to calibrate a judge with.
 
     Args:
         described: States with their own texts, drawn independently; at least 2.
 
     Returns:
-        For each state its own text, the text of the next state that has a different one, and its own text perturbed;
-        the latter two only where there is one.
+        For each state its own text, the text of the next state with a different one, and its own text perturbed; the
+        latter two only if they exist.
 
     Raises:
         ConfigError: Fewer than 2 states.
@@ -181,19 +181,19 @@ def examples_of(described: Sequence[DescribedState]) -> list[Example]:
 
 
 def perturbed(text: str) -> str | None:
-    """Returns a world's own text with one fact turned wrong: the first, which is the one that matters most.
+    """Returns a world's own text with its first fact, which matters most, made wrong.
 
-    In egocentric sentences and dictionaries a direction becomes its opposite; in those of cells and of metric positions
-    the first coordinate moves by one cell, or by 60 mm; in rows of symbols the player moves.
+    A direction in an egocentric text becomes its opposite; in texts with cells or metric positions the first coordinate
+    moves by one cell or by 60 mm; in rows of symbols the player moves.
 
     Returns:
-        The wrong text, or None where nothing is found to turn.
+        The wrong text, or None if no such fact is found.
     """
     for pattern, wrong in _PERTURBATIONS:
         if pattern.search(text):
             return pattern.sub(wrong, text, count=1)
     if "P" in text and "_" in text:
-        # Symbols: "_" is bare ground in every grid world.
+        # In rows of symbols, "_" is bare ground in every grid world.
         symbols = list(text)
         symbols[text.index("P")], symbols[text.index("_")] = "_", "P"
         return "".join(symbols)
@@ -201,12 +201,12 @@ def perturbed(text: str) -> str | None:
 
 
 def measure_agreement(examples: Sequence[Example], judge: Judge, *, threshold: float = 0.99) -> Agreement:
-    """Returns how well a judge's scores of texts agree with their known truth.
+    """Measures how well a judge's scores of texts agree with their known truth.
 
     Args:
         examples: The texts.
         judge: The judge to measure.
-        threshold: Least score of a text that the judge is said to call right, in (0, 1].
+        threshold: Minimum score at which a text counts as judged right, in (0, 1].
     """
     require(0.0 < threshold <= 1.0, f"threshold must be above 0 and at most 1, got {threshold}.")
     claims = [(example.text, example.state) for example in examples]
@@ -231,9 +231,9 @@ def _shown(share: float) -> str:
 
 
 def report(agreement: Agreement, title: str, cost: str) -> str:
-    """Returns the agreement as lines for a terminal, with what was measured and what the judge used up.
+    """Returns the agreement as lines for a terminal, with a title and the judge's cost.
 
-    What has no value, such as kappa where chance agrees in full, is called undefined.
+    A NaN, such as kappa if chance agreement is full, is shown as "undefined".
     """
     low, high = agreement.accuracy_interval
     texts = ", ".join(
@@ -261,11 +261,11 @@ WRITERS: dict[str, tuple[Writer, ...]] = {
     "Navigation": NAVIGATION,
     **{f"PrimitiveSkill{task}": PRIMITIVE_SKILL for task in ("", "Place", "Stack", "Drawer", "Align")},
 }
-"""Writers of each world of this package that is judged exactly."""
+"""Writers for each world of this package that has an exact judge."""
 
 
 class Scored(NamedTuple):
-    """The mean score of a writer over the states that it applies to."""
+    """A writer's mean score over the states that it applies to."""
 
     score: float
     name: str
@@ -273,18 +273,18 @@ class Scored(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ChanceBaseline:
-    """The scores of blind text and of true text in one world, representation and section.
+    """The scores of blind and true texts in one world, representation, and section.
 
     Attributes:
         world: Env id or scene name.
         representation: Of the texts.
-        section: Whether the states are start states, or those on an expert's way.
+        section: Whether the states are start states or states along an expert's path.
         num_states: States in the sample.
-        other_state: Mean score of the text of another random state, in [0, 1].
-        best_constant: Mean score of the best constant text, on states that did not help to choose it.
+        other_state: Mean score of the text of a different random state, in [0, 1].
+        best_constant: Mean score of the best constant text, on states that were not used to choose it.
         best_constant_text: That text.
         own_state: Mean score of each state's own text; 1 unless reader and writer disagree.
-        by_sight: The writers of each kind of sight that applied to any state, the best first.
+        by_sight: By kind of sight, the writers that applied to any state, the best first.
     """
 
     world: str
@@ -299,23 +299,23 @@ class ChanceBaseline:
 
     @property
     def best_blind(self) -> Scored:
-        """The best text of a writer that sees nothing of the state."""
+        """The best writer that sees nothing of the state."""
         other, constant = (self.other_state, "another state's text"), (self.best_constant, self.best_constant_text)
         return self._extreme(max, "blind", Scored(*other), Scored(*constant))
 
     @property
     def best_half_blind(self) -> Scored:
-        """The best text of a writer that sees one thing at most and guesses the rest."""
+        """The best writer that sees at most one thing and guesses the rest."""
         return self._extreme(max, "half_blind", self.best_blind)
 
     @property
     def worst_partial(self) -> Scored:
-        """The worst listed truth, those about one thing only included."""
+        """The worst truthful writer, including those that describe only one thing."""
         return self._extreme(min, "partial", self.worst_full)
 
     @property
     def worst_full(self) -> Scored:
-        """The worst listed truth about everything."""
+        """The worst truthful writer that describes everything."""
         return self._extreme(min, "full", Scored(self.own_state, "the world's own text"))
 
     def _extreme(self, extreme: Callable[..., Scored], sight: Sight, *others: Scored) -> Scored:
@@ -323,7 +323,7 @@ class ChanceBaseline:
 
 
 class RuleJudge(Protocol):
-    """A judge that asks no model."""
+    """A synchronous judge, which asks no model."""
 
     def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
         """Returns the score of a text."""
@@ -342,20 +342,20 @@ def chance_baseline(
     guesses: Iterable[str] = (),
     writers: Iterable[Writer] = (),
 ) -> ChanceBaseline:
-    """Returns the chance baseline on a sample of states.
+    """Measures the chance baseline on a sample of states.
 
-    The constant text is the first half's state text, or the guess, with the best mean score there; it is measured
-    on the second half, so that the choice does not flatter it. Writers are measured on all states.
+    The constant text is the state text or guess with the best mean score on the first half of the sample; it is
+    measured on the second half, to avoid selection bias. Writers are measured on all states.
 
     Args:
         described: State texts with their states, drawn independently; at least 4.
         judge: The judge to measure.
         world: Env id or scene name, for the report.
-        representation: Of the texts; writers of other representations are left out.
+        representation: Of the texts; writers for other representations are skipped.
         section: Of the texts; it sets the tense of the writers' verbs.
-        num_partners: Other states' texts tried on each state.
-        num_candidates: Distinct state texts tried as the constant one.
-        guesses: Further texts tried as the constant one.
+        num_partners: Other states' texts to try on each state.
+        num_candidates: Distinct state texts to try as the constant text.
+        guesses: Further texts to try as the constant text.
         writers: Blind and truthful writers to measure.
 
     Raises:
@@ -365,7 +365,7 @@ def chance_baseline(
     require(len(sample) >= 4, f"A chance baseline needs at least 4 states, got {len(sample)}. Raise num_states.")
     texts = [text for text, _ in sample]
     states = [state for _, state in sample]
-    # States are drawn independently, so texts shifted along the sample are texts of random other states.
+    # States are drawn independently, so shifting the texts pairs each state with a random other state's text.
     shifts = range(1, min(num_partners, len(sample) - 1) + 1)
     half = len(sample) // 2
     candidates = [*itertools.islice(dict.fromkeys(texts[:half]), num_candidates), *guesses]
@@ -408,18 +408,18 @@ def measure_chance(
     section: Section = "observation",
     **env_kwargs: Any,
 ) -> ChanceBaseline:
-    """Returns the exact judge's chance baseline on the training levels of a registered world.
+    """Measures the exact judge's chance baseline on the training levels of a registered world.
 
     Args:
         env_id: Such as `VLM/Sokoban-v0`.
-        representation: How states are written.
+        representation: Of the state texts.
         num_states: Levels to draw, at least 4.
-        seed: Reset seed of the first; the others follow it.
-        section: `observation` measures on start states, `prediction` on those on an expert's way.
-        **env_kwargs: Passed to `vlm_envs.make`, for a world of another size.
+        seed: Reset seed of the first level; the others follow it.
+        section: `observation` measures on start states, `prediction` on states along an expert's path.
+        **env_kwargs: Passed to `vlm_envs.make`, such as another size.
 
     Raises:
-        ConfigError: The world has no exact judge, or not in this representation.
+        ConfigError: The world has no exact judge, or none for this representation.
     """
     judge = ExactJudge(env_id, representation)
     states = start_states if section == "observation" else next_states
@@ -437,7 +437,7 @@ def measure_chance(
 def start_states(
     env_id: str, representation: Representation, num_states: int, seed: int = 0, **env_kwargs: Any
 ) -> list[DescribedState]:
-    """Returns text and state dict of a world's start states, of `num_states` reset seeds from `seed` on."""
+    """Returns the text and state dict of a world's start states, for `num_states` reset seeds starting at `seed`."""
     with closing(_world(env_id, representation, env_kwargs)) as env:
         infos = [env.reset(seed=seed + offset)[1] for offset in range(num_states)]
     return [(info["state_text"], info["state"]) for info in infos]
@@ -446,10 +446,10 @@ def start_states(
 def next_states(
     env_id: str, representation: Representation, num_levels: int, seed: int = 0, **env_kwargs: Any
 ) -> list[DescribedState]:
-    """Returns text and state dict of each level after some of the actions that solve it.
+    """Returns the text and state dict of each level after some of the actions that solve it.
 
-    After one action in the first level, two in the second, and so on, starting over at the length of a level's plan:
-    solved levels are as frequent as any other progress.
+    The first level gets one action, the second two, and so on modulo the length of a level's plan, so that solved
+    levels are as frequent as any other progress.
     """
     with closing(_world(env_id, representation, env_kwargs)) as env:
         world: World[Any, Any] = env.unwrapped
@@ -465,5 +465,5 @@ def next_states(
 
 
 def _world(env_id: str, representation: Representation, env_kwargs: Mapping[str, Any]) -> Any:
-    """Makes a world that draws no images: they are not needed, and may need an engine."""
+    """Makes a world without images, which are not needed here and may require a renderer."""
     return make(env_id, representation=representation, **{"obs_mode": "text", **env_kwargs})

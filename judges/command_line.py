@@ -1,4 +1,4 @@
-"""The commands of `python -m judges`: their options, and what runs them."""
+"""The commands of `python -m judges`: their options and implementations."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from agents.api.client import ChatClient
 
 _NOBODY = EndpointConfig(model="NAME", base_url="http://URL")
-"""Stands for an endpoint where none was given."""
+"""Placeholder for an endpoint that was not given."""
 
 _COLUMNS = "{:<27} {:<17} {:<12} {:>6} {:>11} {:>13} {:>10} {:>13} {:>10} {:>10} {:>8}"
 _HEADER = (
@@ -45,15 +45,15 @@ _HEADER = (
 
 @dataclass(frozen=True, kw_only=True)
 class Chance:
-    """Measures the scores of blind text and of true text in a world.
+    """Measures the scores of blind and true texts in a world.
 
-    Best blind must be below worst partial, a true text about one thing; half-blind, which sees one thing and guesses
-    the rest, must be below worst full, a true text about everything.
+    The best blind text must score below the worst true text about one thing (worst partial). The best text that sees
+    one thing and guesses the rest (half-blind) must score below the worst true text about everything (worst full).
 
     Attributes:
         env_ids: Such as VLM/FrozenLake-v0.
-        representation: How states are written; all that are judged where none is given.
-        section: Start states (observation) or states on an expert's way (prediction); both where none is given.
+        representation: Representation of the state texts; by default all that are judged.
+        section: Start states (observation) or states along an expert's path (prediction); both by default.
         num_states: Levels to draw.
         seed: Reset seed of the first level.
         texts: Print the texts of the extreme scores as well.
@@ -67,7 +67,7 @@ class Chance:
     texts: bool = False
 
     def __post_init__(self) -> None:
-        """Refuses numbers that nothing can be measured with."""
+        """Raises `ConfigError` for numbers too small to measure with."""
         require_at_least(self, 0, "seed")
         require_at_least(self, 4, "num_states")
 
@@ -80,7 +80,7 @@ class Score:
         world: Env id or a world's name.
         text: The text to judge; - reads standard input.
         state: State dict as JSON: {"player_position": [3, 2], …}.
-        representation: How the text is written.
+        representation: Representation of the text.
     """
 
     world: Annotated[str, Positional, arg(metavar="WORLD")]
@@ -91,18 +91,18 @@ class Score:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibrate:
-    """Measures how well a judge agrees with the truth, and its cost.
+    """Measures a judge's agreement with the truth, and its cost.
 
     Attributes:
         env_id: Such as VLM/FrozenLake-v0.
         judge: exact (by rule); direct or extraction (a model at an endpoint), as in benchmarks evaluate and rescore;
             agentic (a model at an endpoint, with tools).
-        representation: How states are written.
+        representation: Representation of the state texts.
         num_states: Start states to draw.
         seed: Reset seed of the first state.
-        threshold: Least score that means right.
-        skill: What direct and extraction judge.
-        judge_endpoint: The model and the limits of its use.
+        threshold: Minimum score that counts as right.
+        skill: The skill that direct and extraction judge.
+        judge_endpoint: The model's endpoint and usage limits.
     """
 
     env_id: Annotated[str, Positional, arg(metavar="ENV_ID")]
@@ -115,7 +115,7 @@ class Calibrate:
     judge_endpoint: EndpointConfig = _NOBODY
 
     def __post_init__(self) -> None:
-        """Refuses numbers that nothing can be measured with, and a judge without its model."""
+        """Raises `ConfigError` for numbers too small to measure with, or a judge without its model."""
         require_at_least(self, 0, "seed")
         require_at_least(self, 2, "num_states")
         require_between(self, 0, 1, "threshold", includes=(False, True))
@@ -129,11 +129,11 @@ class Calibrate:
 
 @dataclass(frozen=True, kw_only=True)
 class Rewards:
-    """Lists the constants of rewards of whole episodes: name, default, meaning and source.
+    """Lists the constants of episode rewards: name, default, meaning, and source.
 
     Attributes:
-        names: Of rewards, or MODULE:NAME; all that are shipped where none is given.
-        markdown: Whether to print the table of the documentation.
+        names: Rewards to list, by name or as MODULE:NAME; by default all that are shipped.
+        markdown: Print the table of the documentation.
     """
 
     names: Annotated[tuple[str, ...], Positional, arg(metavar="REWARD")] = ()
@@ -141,7 +141,7 @@ class Rewards:
 
 
 def print_rewards(options: Rewards) -> None:
-    """Prints the constants of rewards of whole episodes."""
+    """Prints the constants of episode rewards."""
     rewards = [episode_reward(name, option="REWARD") for name in options.names or EPISODE_REWARDS]
     print(as_markdown(rewards) if options.markdown else "\n\n".join(map(as_text, rewards)))
 
@@ -158,7 +158,8 @@ def print_chance(options: Chance) -> None:
             for section in options.section or SECTIONS:
                 found = measure_chance(env_id, representation, options.num_states, options.seed, section=section)
                 extremes = found.best_blind, found.worst_partial, found.best_half_blind, found.worst_full
-                scores = found.other_state, found.best_constant, *(each.score for each in extremes), found.own_state
+                extreme_scores = (extreme.score for extreme in extremes)
+                scores = found.other_state, found.best_constant, *extreme_scores, found.own_state
                 shown = (f"{score:.3f}" for score in scores)
                 cells = (env_id, representation, section, str(found.num_states), *shown)
                 print(_COLUMNS.format(*cells) if is_wide else _block(cells))
@@ -168,7 +169,7 @@ def print_chance(options: Chance) -> None:
 
 
 def _block(cells: Sequence[str]) -> str:
-    """Returns a row as lines, for terminals in which the columns do not fit."""
+    """Returns a row as several lines, for terminals that are too narrow for the columns."""
     named = zip(_HEADER[3:], cells[3:], strict=True)
     return "\n".join([", ".join(cells[:3]), *(f"    {name:<14}{cell:>6}" for name, cell in named)])
 
@@ -187,7 +188,7 @@ def _state(text: str) -> dict[str, Any]:
         if isinstance(state, dict):
             return state
     raise ConfigError(
-        "--state takes a world's whole state as a JSON object, the one that its info['state'] holds, such as "
+        "--state takes a world's whole state as a JSON object, as in its info['state'], such as "
         f"'{{\"player_position\": [3, 2], …}}'; got {text!r}."
     )
 
@@ -210,7 +211,7 @@ def print_calibration(options: Calibrate) -> None:
         require(
             agreement.num_judged > 0,
             f"{endpoint.model} at {endpoint.base_url} gave no verdict on any of {agreement.num_unavailable} texts, so "
-            "there is no agreement to report. Does the model keep to the form that its prompt asks for?",
+            "there is no agreement to report. Does the model reply in the form that its prompt asks for?",
         )
         print(report(agreement, title, str(client.usage)))
 
@@ -233,7 +234,7 @@ def _measure_model(options: Calibrate, client: ChatClient) -> tuple[Agreement, s
 
 
 def _measure_agentic(options: Calibrate, client: ChatClient) -> tuple[Agreement, str]:
-    """Lets a judge that uses tools decide on single responses of RewardJudging, right ones and flawed ones."""
+    """Measures a judge that uses tools on right and flawed single responses of RewardJudging."""
     from judges.agentic_calibration import measure_verdicts
     from judges.agentic_judge import AgenticJudge, chat_generate
 

@@ -2,18 +2,16 @@
 
 Answers that no rule can compare are left to a judge. Source: Argos, section 3.1, equations 6-8 (exact match,
 relative error, binary semantic judge, chosen by the answer's type); Mags-RL, appendix A.2 (refusals, graded
-judge). What rules can compare is `vlm_envs.responses.answers`' part.
+judge). `vlm_envs.responses.answers` contains the comparison by rule.
 
-Functions on boxes are the box reward of iVGR, and what Mags-RL counts. Each takes all its boxes in one common
-coordinate space, whichever that is; converting between spaces is `vlm_envs.tools.coordinates`' part, before. A
-box that is not proper is kept as a prediction that overlaps with nothing, for a prediction that can be taken
-back by writing nonsense costs nothing.
+The box functions implement the box reward of iVGR and the box count of Mags-RL. All boxes of a call share one
+coordinate space; convert them beforehand with `vlm_envs.tools.coordinates`. An improper box stays a prediction
+that overlaps nothing. Otherwise a model could withdraw a prediction for free by writing nonsense.
 
 Source: iVGR, section 3.2, equation 2 (R_box); Mags-RL, appendix A.1 and B (validity of zoom boxes).
 
-Reading tags out of one piece of the model's own text never raises. Tags are matched as they are written, byte
-for byte: look-alikes (`＜answer＞`), upper case and tags with attributes are plain text. A piece of more than
-`MAX_TEXT_CHARS` characters is refused unread.
+Reading tags from the model's own text never raises. Tags are matched byte for byte: look-alikes (`＜answer＞`),
+upper case, and tags with attributes are plain text. A text of more than `MAX_TEXT_CHARS` characters is not read.
 """
 
 from __future__ import annotations
@@ -33,26 +31,26 @@ from vlm_envs.responses.parsing import ActionGrammar, parse_response
 from vlm_envs.tools.coordinates import MAX_AREA_FRACTION, MAX_BOXES, WrittenBox
 
 GRADES = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""What a graded answer judge may say; Mags-RL, appendix A.2."""
+"""Grades that a graded answer judge may give; Mags-RL, appendix A.2."""
 
 AnswerScale = Literal["graded", "binary"]
-"""Of a judge of answers: quarters from 0 to 1, or right and wrong."""
+"""Scale of an answer judge: quarters from 0 to 1, or right and wrong."""
 
 _ANY_ANSWER = ActionGrammar[str](parse=lambda text: text or None, separator="", expected="an answer")
 
 
 AnswerJudge = Callable[[str, str, str], JudgeScore | Awaitable[JudgeScore]]
-"""From question, truth, and answer to how far the two mean the same, from 0 to 1; or unavailable. May be `async`."""
+"""Maps question, truth, and answer to the similarity of their meanings, in [0, 1], or unavailable. May be `async`."""
 
 
 def extract_answer(text: str) -> str | None:
-    r"""Returns the final answer in one piece of the model's own text, as a world that reads leniently takes it.
+    r"""Returns the final answer in one piece of the model's own text, read leniently.
 
-    That is the last complete `<answer>` outside of thoughts, and in it the last `\boxed{…}` or
-    `<|begin_of_box|>…<|end_of_box|>` where there is one.
+    The answer is the last complete `<answer>` outside of thoughts, or the last `\boxed{…}` or
+    `<|begin_of_box|>…<|end_of_box|>` inside it, if any.
 
     Returns:
-        The answer, stripped; None when there is none.
+        The answer, stripped; None without one.
     """
     if len(text) > MAX_TEXT_CHARS:
         return None
@@ -70,16 +68,16 @@ async def match_answer(
     *,
     relative_tolerance: float = RELATIVE_TOLERANCE,
 ) -> JudgeScore:
-    """Returns how far an answer agrees with its key: R_acc of Argos, iVGR and ARM-Thinker.
+    """Scores an answer against its key: R_acc of Argos, iVGR, and ARM-Thinker.
 
     Args:
-        answer: The model's answer; None when it gave none.
-        key: The truth and how to compare.
-        judge: Asked only for kind `semantic`, only where the texts differ, with grades 0 and 1.
-        relative_tolerance: As `score_answer` takes it.
+        answer: The model's answer; None if it gave none.
+        key: The truth and the kind of comparison.
+        judge: Grades 0 or 1; asked only for kind `semantic` and only if the texts differ.
+        relative_tolerance: See `score_answer`.
 
     Returns:
-        1 or 0, for kind `anls` the similarity; unavailable when the judge was.
+        1 or 0, or the similarity for kind `anls`; unavailable if the judge was.
 
     Raises:
         ConfigError: The key is semantic and there is no judge. No answer raises.
@@ -95,7 +93,7 @@ async def match_answer(
 def match_by_rule(
     answer: str | None, key: AnswerKey, *, relative_tolerance: float = RELATIVE_TOLERANCE
 ) -> JudgeScore | None:
-    """Returns what `match_answer` returns without a judge; None where only a judge can compare."""
+    """Returns the result of `match_answer` without a judge; None if only a judge can compare."""
     said = read_answer(answer)
     if answer is None or said in ("", "refusal"):
         return _unasked(said)
@@ -109,12 +107,13 @@ async def grade_answer(answer: str | None, key: AnswerKey, judge: AnswerJudge) -
     """Returns a judge's grade of an answer, in quarters: the GPT score of Mags-RL, appendix A.2.
 
     Args:
-        answer: The model's answer; None when it gave none.
+        answer: The model's answer; None if it gave none.
         key: The truth; the best grade over its accepted answers counts.
-        judge: Says 0, 0.25, 0.5, 0.75 or 1.
+        judge: Grades 0, 0.25, 0.5, 0.75, or 1.
 
     Returns:
-        The grade; 0 for a refusal or no answer, unasked; unavailable when a grade is missing that might be the best.
+        The grade; 0 without asking the judge for a refusal or no answer; unavailable if a missing grade might be the
+        best.
     """
     said = read_answer(answer)
     if answer is None or said in ("", "refusal"):
@@ -123,19 +122,19 @@ async def grade_answer(answer: str | None, key: AnswerKey, judge: AnswerJudge) -
 
 
 def question_with_options(key: AnswerKey) -> str:
-    """Returns the question and, without which a letter means nothing, its options, one a line."""
+    """Returns the question followed by its options, if any, one per line."""
     return "\n".join((key.question, *lettered_options(key)))
 
 
 def in_words(key: AnswerKey) -> AnswerKey:
-    """Returns a key as a judge can read it: a choice with its options, and the right one's text beside its letter."""
+    """Returns a key that a judge can read: a choice lists its options and adds the text to the right letter."""
     options = {text[0].casefold(): text for text in lettered_options(key)}
     answers = tuple(options.get(normalise(answer), answer) for answer in key.answers)
     return AnswerKey(kind="exact", answers=answers, question=question_with_options(key))
 
 
 def lettered_options(key: AnswerKey) -> tuple[str, ...]:
-    """Returns `A. red`, `B. blue` and so on; nothing where the options are unknown."""
+    """Returns `A. red`, `B. blue`, and so on; empty if the options are unknown."""
     return tuple(f"{letter}. {text}" for letter, text in zip(string.ascii_uppercase, key.options, strict=False))
 
 
@@ -144,7 +143,7 @@ def _unasked(said: str) -> JudgeScore:
 
 
 async def _asked(answer: str, key: AnswerKey, judge: AnswerJudge, grades: Collection[float]) -> JudgeScore:
-    """Returns the best score over the accepted answers; unavailable where a missing one could be better."""
+    """Returns the best score over the accepted answers; unavailable if a missing one could be better."""
     said = readings(answer)[-1]
     graded = await gather(resolved(judge(key.question, truth, said)) for truth in key.answers)
     scores = [on_rubric(score, grades) for score in graded]
@@ -156,30 +155,30 @@ async def _asked(answer: str, key: AnswerKey, judge: AnswerJudge, grades: Collec
 
 
 def intersection_over_union(first: WrittenBox, second: WrittenBox) -> float:
-    """Returns the area that two boxes share over the area that they cover, in [0, 1]; 0 where one is not proper."""
+    """Returns the intersection over union of two boxes, in [0, 1]; 0 if one is improper."""
     if not (first.is_proper and second.is_proper):
         return 0.0
     width = min(first.x2, second.x2) - max(first.x1, second.x1)
     height = min(first.y2, second.y2) - max(first.y1, second.y1)
     if width <= 0.0 or height <= 0.0:
         return 0.0
-    # Tiny differences of large coordinates can make the quotient exceed 1 by a rounding error.
+    # Tiny differences between large coordinates can make the quotient exceed 1 by a rounding error.
     return min(1.0, width * height / (first.area + second.area - width * height))
 
 
 def box_reward(predicted: Sequence[WrittenBox], true: Sequence[WrittenBox]) -> float | None:
-    """Returns how well predicted boxes and true boxes cover each other: R_box.
+    """Returns the mutual coverage of predicted and true boxes: R_box.
 
     Args:
-        predicted: The model's boxes, proper or not; beyond `MAX_BOXES` they are ignored.
+        predicted: The model's boxes, proper or not; those beyond `MAX_BOXES` are ignored.
         true: The true boxes, in the same coordinate space.
 
     Returns:
         ½ (mean over true boxes of their best IoU + mean over predicted boxes of theirs), in [0, 1]; 0 without
-        predictions; None without true boxes, for then there is nothing to say and the term is left out.
+        predictions; None without true boxes, which leaves the term out.
 
     Raises:
-        ConfigError: A true box is not proper.
+        ConfigError: A true box is improper.
 
     Source: iVGR, equation 2. Choice: the two empty cases, which the equation leaves undefined.
     """
@@ -199,17 +198,16 @@ def box_reward(predicted: Sequence[WrittenBox], true: Sequence[WrittenBox]) -> f
 def count_zoomable(
     boxes: Sequence[WrittenBox], width_px: int, height_px: int, *, max_area: float = MAX_AREA_FRACTION
 ) -> int:
-    """Returns how many boxes may be zoomed into: k of Mags-RL.
+    """Returns the number of boxes that can be zoomed into: k of Mags-RL.
 
-    A box is valid when its corners are in order, it lies inside the image, and it covers less than 40 % of it.
-    Choice: a box that repeats an earlier one to the digit is not counted again, or one box written ten times would
-    count as ten objects found.
+    A box is valid if its corners are in order, it lies inside the image, and it covers less than 40 % of it. Choice:
+    exact duplicates count once; otherwise one box written ten times would count as ten objects found.
 
     Args:
         boxes: The model's boxes, in pixels of the image that it was shown.
         width_px: Width of that image.
         height_px: Height of that image.
-        max_area: Part of the image that a box stays below, in (0, 1].
+        max_area: Share of the image that a box must stay below, in (0, 1].
 
     Source: Mags-RL, appendix A.1 (order, 40 %) and B ("validation of coordinates and size limitation").
     """
@@ -217,7 +215,7 @@ def count_zoomable(
 
 
 def sole_section(text: str, tag: str) -> str | None:
-    """Returns the inside of the one `<tag>…</tag>` of a piece; None when there is none, or more than one."""
+    """Returns the content of a text's only `<tag>…</tag>`; None without one or with several."""
     if text.count(f"<{tag}>") != 1 or text.count(f"</{tag}>") != 1:
         return None
     found = sections(text, tag)
@@ -225,18 +223,18 @@ def sole_section(text: str, tag: str) -> str | None:
 
 
 def think_then_answer(text: str) -> tuple[str, str] | None:
-    """Returns the thought and the answer of a piece that is exactly `<think>…</think><answer>…</answer>`.
+    """Returns the thought and the answer of a text that is exactly `<think>…</think><answer>…</answer>`.
 
-    White space between is allowed; None when anything else is in the piece, or the answer is empty.
+    Whitespace between the two is allowed. Returns None if the text holds anything else or the answer is empty.
     """
     parsed = parse_response(text, FORMATS["free_think"], _ANY_ANSWER, 1)
     return (parsed.sections["think"], parsed.sections["answer"]) if parsed.format_correct else None
 
 
 def thoughts_of(text: str) -> str:
-    """Returns what comes before the answer, tags included: the text in which boxes and reasoning are looked for.
+    """Returns the text before the answer, including tags, from which boxes and reasoning are read.
 
-    That is everything before the first `<answer>` after the last `</think>`; empty for a piece that is too long.
+    It ends at the first `<answer>` after the last `</think>`; empty for a text that is too long.
     """
     if len(text) > MAX_TEXT_CHARS:
         return ""

@@ -1,38 +1,37 @@
-"""Reads what an Argos response points at: points in images, moments and segments of videos.
+"""Reads the references of an Argos response: points in images, and moments and segments of videos.
 
 A point is written `<points x1="408" y1="179" alt="jeep">jeep</points>`; the index may be any number or missing,
-and one tag may hold several pairs. A moment is what is said of one frame or time ("frame 24 at 18.71 seconds",
-"[F17 @ t=19.21s]"), a segment what is said of a stretch ("frames 25 to 27", "from frame 28 at 21.15 seconds to
-frame 30 at 23.59 seconds"); how both are written is shown below.
+and one tag may have several pairs. A moment describes one frame or time ("frame 24 at 18.71 seconds",
+"[F17 @ t=19.21s]"), a segment describes a stretch ("frames 25 to 27", "from frame 28 at 21.15 seconds to frame 30
+at 23.59 seconds"); all supported forms are listed below.
 
 Source: Argos, section 3.1, and appendix C.2, whose prompt has a language model extract these three lists.
 Deviations:
 
 - Extraction is by rule, so that the verifier is reproducible and free; a description is the sentence around an anchor,
-  or of several anchors each one's clauses, where the prompt asks for the shortest snippet.
-- A point takes the single frame and time of its own sentence or of the clause right before it, as in the prompt. Which
-  of several, the prompt says by nearness alone; here one that stands with another point is never taken, as the paper's
-  Figures 17 and 18 are written. A sentence that holds a point gives no moment, but may give segments.
-- A list of frames is a segment from the first to the last, but in a sentence with points, whose frames they are: in
-  order, where there are as many.
-- An absolute time is one that says no duration or distance; words tell these apart.
+  or each anchor's clauses if there are several, instead of the shortest snippet that the prompt asks for.
+- A point takes the single frame and time of its own sentence or of the clause right before it, as in the prompt. Among
+  several the prompt chooses the nearest; here a mention next to a different point is never chosen, in line with the
+  paper's Figures 17 and 18. A sentence with a point gives no moment but may give segments.
+- A list of frames is a segment from the first to the last. In a sentence with equally many points, the frames belong to
+  the points, in order.
+- An absolute time is not a duration or an offset; the words around it distinguish these.
 - The paper's section 4 also writes `<point …>`; both names are read.
-- A point whose coordinates cannot be read is kept with NaN, to score 0: left out, it would hide a wrong guess.
+- A point with unreadable coordinates is kept with NaN and scores 0, because dropping it would hide a wrong guess.
 
 Frames and times that a sentence names:
 
     In frame 24 at 18.71 seconds …                       one frame, with its time
-    [F17 @ t=19.21s]   at 4.47 seconds                   the same, otherwise written
+    [F17 @ t=19.21s]   at 4.47 seconds                   the same in other forms
     from frame 28 at 21.15 seconds to frame 30 at 23.59 seconds      a stretch
-    from 21.15 seconds (frame 28) to 23.59 seconds (frame 30)   between frame 2 and frame 5   likewise
+    from 21.15 seconds (frame 28) to 23.59 seconds (frame 30)   between frame 2 and frame 5   the same
     frames 25 to 27   [F1-F6 @ t=0.00-4.47s]   from 4.47 to 16.11 seconds   frame 25 onwards
     [F1 @ t=0.00s, F2 @ t=1.66s]   frame 2, frame 3 and frame 4      a list: the stretch that it covers
 
-How long something takes, or how much later it is ("for 3 seconds", "2 seconds later"), is no time, and neither are
-seconds behind minutes.
+Durations and offsets ("for 3 seconds", "2 seconds later") are not times, and neither are seconds after minutes.
 
-Which mention a point goes with is `own_moment`'s to say: that of its sentence, else of the clause before it,
-and never one that stands with another point.
+`own_moment` assigns a mention to a point: one in its sentence, or else in the clause before it, but never one next
+to a different point.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ from vlm_envs.responses.extraction import MAX_TEXT_CHARS, sections
 
 MAX_POINTS = 256
 MAX_ANCHORS = 256
-"""Points and anchors read from one response; further ones are ignored, which bounds the time spent on them."""
+"""Maximum number of points and anchors read from one response; further ones are ignored to bound the time."""
 
 _TAG = re.compile(r"<(points?)\b([^<>]{0,20000})>([^<>]{0,1000})</\1>")
 _ATTRIBUTE = re.compile(r"""\b(x|y|alt)([0-9]{0,6})\s{0,4}=\s{0,4}(?:"([^"]{0,1000})"|'([^']{0,1000})')""")
@@ -59,14 +58,14 @@ _SENTENCE = re.compile(r"(?:[^.!?\n]|[.!?](?!\s|$)|(?:(?<=\bsec)|(?<=\bsecs))\.(
 
 @dataclass(frozen=True, slots=True)
 class WrittenPoint:
-    """A place that the model points at.
+    """A position that the model points at.
 
     Attributes:
-        x: Column, in pixels of the image that the model was shown; NaN when it cannot be read.
-        y: Row, likewise.
-        label: What the model says is there.
-        frame: Frame that the point is in; None when none is named.
-        time_s: Time that the point is at; None when none is named.
+        x: Column, in pixels of the image that the model was shown; NaN if unreadable.
+        y: Row, in the same units; NaN if unreadable.
+        label: The model's label of the object.
+        frame: Frame of the point; None if not named.
+        time_s: Time of the point; None if not named.
     """
 
     x: float
@@ -78,11 +77,11 @@ class WrittenPoint:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What the model says of one frame.
+    """The model's description of one frame.
 
     Attributes:
-        frame: The frame; None when only a time is named.
-        time_s: The time; None when only a frame is named.
+        frame: The frame; None if only a time is named.
+        time_s: The time; None if only a frame is named.
         description: The sentence, as it is written.
     """
 
@@ -93,13 +92,13 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """What the model says of a stretch of a video.
+    """The model's description of a stretch of a video.
 
     Attributes:
-        start_frame: First frame; None when not named.
-        end_frame: Last frame; None when not named, or open.
-        start_s: Start time; None when not named.
-        end_s: End time; None when not named.
+        start_frame: First frame; None if not named.
+        end_frame: Last frame; None if not named, or open.
+        start_s: Start time; None if not named.
+        end_s: End time; None if not named.
         description: The sentence, as it is written.
     """
 
@@ -112,14 +111,14 @@ class Segment:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroundedResponse:
-    """A response, taken apart.
+    """A parsed response.
 
     Attributes:
-        reasoning: What comes before the answer, without the think tags.
-        answer: The final answer; None when there is none.
-        points: Every different point, in order.
-        moments: Every different moment, in order.
-        segments: Every different segment, in order.
+        reasoning: The text before the answer, without the think tags.
+        answer: The final answer; None without one.
+        points: The distinct points, in order.
+        moments: The distinct moments, in order.
+        segments: The distinct segments, in order.
     """
 
     reasoning: str = ""
@@ -130,11 +129,7 @@ class GroundedResponse:
 
 
 def read_response(text: str) -> GroundedResponse:
-    """Returns a response, taken apart.
-
-    Returns:
-        What was read; nothing at all for a text that is too long.
-    """
+    """Parses a response; a text that is too long gives an empty response."""
     if len(text) > MAX_TEXT_CHARS:
         return GroundedResponse()
     thoughts = sections(text, "think")
@@ -150,16 +145,16 @@ def read_response(text: str) -> GroundedResponse:
         reasoning=(thoughts[0] if thoughts else thoughts_of(text)).strip(),
         answer=extract_answer(text),
         points=tuple(points)[:MAX_POINTS],
-        moments=tuple(each for each in said if isinstance(each, Moment))[:MAX_ANCHORS],
-        segments=tuple(each for each in said if isinstance(each, Segment))[:MAX_ANCHORS],
+        moments=tuple(anchor for anchor in said if isinstance(anchor, Moment))[:MAX_ANCHORS],
+        segments=tuple(anchor for anchor in said if isinstance(anchor, Segment))[:MAX_ANCHORS],
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    """One sentence: as written, and with its tags blanked so that nothing in them is read as an anchor.
+    """A sentence as written, and with its tags blanked so that nothing in them is read as an anchor.
 
-    It `opens` a thought or an answer where it is the first one of it.
+    The first sentence of a thought or an answer has `opens` set.
     """
 
     raw: str
@@ -171,7 +166,7 @@ class _Sentence:
 
 def _sentences(text: str) -> Iterator[_Sentence]:
     tags = list(_TAG.finditer(text))
-    # Tags are blanked, length kept, first: a full stop in a label ends no sentence, and places stay comparable.
+    # Blank tags first, keeping their length, so that a period in a label ends no sentence and offsets stay valid.
     blanked = _TAG.sub(lambda match: " " * len(match.group()), text)
     for name in ("think", "answer"):
         blanked = blanked.replace(f"<{name}>", "\n" * (len(name) + 2)).replace(f"</{name}>", "\n" * (len(name) + 3))
@@ -198,7 +193,7 @@ def _points_of(sentence: _Sentence, anchors: Anchors, before: Anchors | None) ->
 
 
 def _moments_of(sentence: _Sentence, anchors: Anchors) -> Iterator[Moment | Segment]:
-    """Yields what a sentence says of moments and stretches; its single frames are those of its points, if any."""
+    """Yields a sentence's moments and segments; in a sentence with points, single frames belong to the points."""
     for mention, start, end in pieces(anchors):
         description = sentence.raw[start:end].strip()
         is_loose = mention.is_list and sentence.blanked[mention.start] != "["
@@ -209,7 +204,7 @@ def _moments_of(sentence: _Sentence, anchors: Anchors) -> Iterator[Moment | Segm
 
 
 def _attributes(text: str) -> tuple[dict[str, float], dict[str, float], str]:
-    """Returns columns and rows by their index, and the alternative text, of one tag."""
+    """Returns the columns and rows by index, and the alt text, of one tag."""
     found: dict[str, dict[str, float]] = {"x": {}, "y": {}}
     label = ""
     for name, index, double, single in _ATTRIBUTE.findall(text):
@@ -259,7 +254,7 @@ _LASTING = re.compile(
 _STRETCHES = re.compile(
     r"\b(?:span(?:s|ned|ning)?|over|within|(?:interval|period|stretch|segment)\sof)\s(?:the\s)?\Z", re.IGNORECASE
 )
-"""Before two moments, and then no duration: `over 4.47 to 16.11 seconds`."""
+"""Words before two moments that then form a stretch, not a duration: `over 4.47 to 16.11 seconds`."""
 _LONG = re.compile(
     r"\s{0,2}-?(?:long|later|earlier|ago|apart|in\s(?:length|total|duration)"
     r"|(?:clip|video|recording|interval|gap|pause|delay|period|window)s?)\b",
@@ -277,20 +272,20 @@ _MOVES_ON = re.compile(
 )
 
 MAX_MENTIONS = 256
-"""Frames and times read from one sentence."""
+"""Maximum number of frames and times read from one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeMention:
-    """A frame, a time or a stretch that a sentence names.
+    """A frame, a time, or a stretch that a sentence names.
 
     Attributes:
-        start: Where it begins in the sentence.
-        end: Where it ends.
-        frame: Its frame, the first one of a stretch; None when not named.
-        time_s: Its time, likewise.
-        last_frame: Last frame of a stretch; None when not named.
-        last_s: Last time of a stretch; None when not named.
+        start: Its start offset in the sentence.
+        end: Its end offset.
+        frame: Its frame, or the first frame of a stretch; None if not named.
+        time_s: Its time, or the start time of a stretch; None if not named.
+        last_frame: Last frame of a stretch; None if not named.
+        last_s: End time of a stretch; None if not named.
         is_span: Whether it is a stretch; one without an end is open.
         is_list: Whether it is a stretch only because it covers a list of frames.
     """
@@ -307,12 +302,12 @@ class TimeMention:
 
 @dataclass(frozen=True, slots=True)
 class Anchors:
-    """What one sentence says of time.
+    """The frames and times in one sentence.
 
     Attributes:
-        text: The sentence; tags in it are blanked, and "between … and" reads "between … to".
-        parts: Single frames and times, those of lists too, and stretches, in order.
-        mentions: Single ones, and stretches, in order; a list is one stretch.
+        text: The sentence, with blanked tags and "between … to" for "between … and".
+        parts: Single frames and times, including those of lists, and stretches, in order.
+        mentions: Single frames and times, and stretches, in order; a list is one stretch.
     """
 
     text: str
@@ -321,59 +316,65 @@ class Anchors:
 
 
 def read_anchors(sentence: str) -> Anchors:
-    """Returns the frames and times of a sentence; no text raises."""
+    """Returns the frames and times of a sentence; no text raises an error."""
     sentence = _BETWEEN.sub(r"\g<from>to \g<to>", sentence)
     found = _joined(_items(sentence), sentence, _TO, _same_kind)
     found = _joined(found, sentence, _WITH, _frame_with_time)
     found = _joined(found, sentence, _IN_FRAME, _time_with_frame)
     found = _joined(found, sentence, _TO, _stretch)
-    found = [replace(each, is_span=each.is_span or bool(_ONWARDS.match(sentence, each.end))) for each in found]
+    found = [
+        replace(mention, is_span=mention.is_span or bool(_ONWARDS.match(sentence, mention.end))) for mention in found
+    ]
     return Anchors(sentence, tuple(found), tuple(_joined(found, sentence, _ALSO, _list)))
 
 
 def own_moment(
     anchors: Anchors, before: Anchors | None, places: Sequence[tuple[int, int]], index: int
 ) -> tuple[int | None, float | None]:
-    """Returns the frame and the time that a point is said to be at; None for what is not said.
+    """Returns the frame and the time of a point; None for each that is not named.
 
-    Looked for in this order: a mention right behind the point ("… in frame 1"), one in its own clause, one set off
-    behind that clause ("…, in frame 1."), the nearest one before it in the sentence, one behind the sentence's last
-    point, and the nearest one of the last clause of the sentence before, unless the point's sentence moves on
-    ("Later …"). A stretch found so is no frame and no time. Of a list of as many mentions as the sentence has points,
-    each point has its own.
+    Candidates in order: a mention right after the point ("… in frame 1"), one in its own clause, one set off after that
+    clause ("…, in frame 1."), the nearest one before it in the sentence, one after the sentence's last point, and the
+    nearest one in the last clause of the previous sentence, unless the point's sentence moves on ("Later …"). If the
+    first candidate is a stretch, the point has neither frame nor time. In a list with as many mentions as the sentence
+    has points, each point has its own.
 
     Args:
-        anchors: Of the point's sentence.
-        before: Of the sentence before it; None for the first.
+        anchors: Anchors of the point's sentence.
+        before: Anchors of the previous sentence; None for the first.
         places: Start and end of every point in the sentence, in order.
-        index: Which of them is asked about.
+        index: Index of the point.
     """
     text, (start, end) = anchors.text, places[index]
     next_start = places[index + 1][0] if index + 1 < len(places) else len(text)
     clause_start = max((match.end() for match in _BREAK.finditer(text, max(0, start - 400), start)), default=0)
     clause_end = next((match.start() for match in _BREAK.finditer(text, end)), len(text))
-    earlier = [each for each in anchors.parts if each.end <= start]
-    behind = [each for each in anchors.parts if end <= each.start < next_start]
-    attached = [each for each in behind[:1] if _ATTACHED.fullmatch(text, end, each.start)]
-    in_clause = [each for each in earlier[::-1] if each.start >= clause_start]
-    in_clause += [each for each in behind if each.end <= clause_end]
-    set_off = [each for each in behind[:1] if _SET_OFF.fullmatch(text, clause_end, each.start)]
+    earlier = [mention for mention in anchors.parts if mention.end <= start]
+    behind = [mention for mention in anchors.parts if end <= mention.start < next_start]
+    attached = [mention for mention in behind[:1] if _ATTACHED.fullmatch(text, end, mention.start)]
+    in_clause = [mention for mention in earlier[::-1] if mention.start >= clause_start]
+    in_clause += [mention for mention in behind if mention.end <= clause_end]
+    set_off = [mention for mention in behind[:1] if _SET_OFF.fullmatch(text, clause_end, mention.start)]
     # "…, in frame 5, …" between two mentions may as well open what follows; at the sentence's end it cannot.
     closed = _CLOSED if not earlier else _ENDED
-    set_off = [each for each in set_off if closed.match(text, each.end)]
-    after = [each for each in anchors.parts if each.start >= places[-1][1]]
+    set_off = [mention for mention in set_off if closed.match(text, mention.end)]
+    after = [mention for mention in anchors.parts if mention.start >= places[-1][1]]
     candidates = (*attached, *in_clause, *set_off, *earlier[-1:], *after[:1], *_inherited(text, before))
     if not candidates or candidates[0].is_span:
         return None, None
     chosen = _own_of_list(candidates[0], anchors, places, index)
-    near = [each for each in (*attached, *in_clause, *set_off) if not each.is_span and chosen is candidates[0]]
-    # A single mention has no last frame and time, so that its second pair is of nothing.
-    named = [pair for each in anchors.parts for pair in ((each.frame, each.time_s), (each.last_frame, each.last_s))]
+    near = [mention for mention in (*attached, *in_clause, *set_off) if not mention.is_span and chosen is candidates[0]]
+    # A single mention has no last frame and time, so its second pair is empty.
+    named = [
+        pair
+        for mention in anchors.parts
+        for pair in ((mention.frame, mention.time_s), (mention.last_frame, mention.last_s))
+    ]
     return _completed(chosen, near, named)
 
 
 def pieces(anchors: Anchors) -> list[tuple[TimeMention, int, int]]:
-    """Returns each mention with start and end of what is said of it: the sentence, or its part of the sentence."""
+    """Returns each mention with the start and end of its description: the sentence, or a part of it."""
     cuts = [0, *(_cut(anchors.text, one.end, other.start) for one, other in pairwise(anchors.mentions))]
     starts: list[int] = []
     for cut in cuts[: len(anchors.mentions)]:
@@ -388,16 +389,18 @@ def pieces(anchors: Anchors) -> list[tuple[TimeMention, int, int]]:
 
 
 def _cut(text: str, start: int, end: int) -> int | None:
-    """Returns where one part of a sentence ends and the next begins, best at a word; None where nothing parts them."""
+    """Returns the offset between two parts of a sentence, preferably at a word; None without a break."""
     breaks = list(_BREAK.finditer(text, start, end))
     words = [match for match in breaks if match.group().isalpha() or match.group() == ";"]
     return (words or breaks)[-1].end() if breaks else None
 
 
 def _own_of_list(chosen: TimeMention, anchors: Anchors, places: Sequence[tuple[int, int]], index: int) -> TimeMention:
-    """Returns the mention for a point of `frames 3 and 5 … at <points…> and <points…>`; the chosen one if none pair."""
+    """Returns a point's mention in `frames 3 and 5 … at <points…> and <points…>`; `chosen` if they do not pair."""
     for several in anchors.mentions:
-        own = [each for each in anchors.parts if not each.is_span and several.start <= each.start < several.end]
+        own = [
+            mention for mention in anchors.parts if not mention.is_span and several.start <= mention.start < several.end
+        ]
         is_beside = several.end <= places[0][0] or several.start >= places[-1][1]
         if several.is_list and chosen in own and len(own) == len(places) and is_beside:
             return own[index]
@@ -405,24 +408,26 @@ def _own_of_list(chosen: TimeMention, anchors: Anchors, places: Sequence[tuple[i
 
 
 def _inherited(text: str, before: Anchors | None) -> tuple[TimeMention, ...]:
-    """Returns the nearest mention of the last clause of the sentence before; empty where the text moves on from it."""
+    """Returns the nearest mention in the last clause of the previous sentence; empty if the text moves on from it."""
     if before is None or _MOVES_ON.match(text):
         return ()
     clause_start = max((match.end() for match in _BREAK.finditer(before.text)), default=0)
-    return tuple(each for each in before.parts if each.start >= clause_start)[-1:]
+    return tuple(mention for mention in before.parts if mention.start >= clause_start)[-1:]
 
 
 def _completed(
     chosen: TimeMention, near: Sequence[TimeMention], named: Sequence[tuple[int | None, float | None]]
 ) -> tuple[int | None, float | None]:
-    """Returns a mention's frame and time; what it lacks comes from its clause, or from where its frame comes again."""
+    """Returns a mention's frame and time, completed from its clause or from another mention of its frame."""
     frame, time_s = chosen.frame, chosen.time_s
     if time_s is None:
         same = [time for other, time in named if other == frame and time is not None]
-        alone = [each.time_s for each in near if each.frame is None]
+        alone = [mention.time_s for mention in near if mention.frame is None]
         time_s = next(iter((*same, *alone)), None)
     if frame is None:
-        frame = next((each.frame for each in near if each.frame is not None and each.time_s in (None, time_s)), None)
+        frame = next(
+            (mention.frame for mention in near if mention.frame is not None and mention.time_s in (None, time_s)), None
+        )
     return frame, time_s
 
 
@@ -430,15 +435,15 @@ Combine = Callable[[TimeMention, TimeMention], TimeMention | None]
 
 
 def _joined(found: Sequence[TimeMention], text: str, gap: re.Pattern[str], combine: Combine) -> list[TimeMention]:
-    """Returns mentions with neighbours combined, from left to right, where nothing but a gap is between them."""
+    """Combines adjacent mentions from left to right if only a match of `gap` separates them."""
     joined: list[TimeMention] = []
-    for each in found:
-        fits = bool(joined) and gap.fullmatch(text, joined[-1].end, each.start) is not None
-        both = combine(joined[-1], each) if fits else None
+    for mention in found:
+        fits = bool(joined) and gap.fullmatch(text, joined[-1].end, mention.start) is not None
+        both = combine(joined[-1], mention) if fits else None
         if both is not None:
-            joined[-1] = replace(both, start=joined[-1].start, end=each.end)
+            joined[-1] = replace(both, start=joined[-1].start, end=mention.end)
         else:
-            joined.append(each)
+            joined.append(mention)
     return joined
 
 
@@ -450,7 +455,7 @@ def _same_kind(one: TimeMention, other: TimeMention) -> TimeMention | None:
 
 
 def _frame_with_time(one: TimeMention, other: TimeMention) -> TimeMention | None:
-    """Returns `frame 24 at 18.71 seconds` as one; behind a stretch of frames a single time is that of its end."""
+    """Returns `frame 24 at 18.71 seconds` as one; after a stretch of frames, a single time is the end time."""
     if one.frame is None or one.time_s is not None or other.frame is not None or (other.is_span and not one.is_span):
         return None
     if one.is_span and not other.is_span:
@@ -478,7 +483,7 @@ def _list(one: TimeMention, other: TimeMention) -> TimeMention | None:
 
 
 def _items(sentence: str) -> list[TimeMention]:
-    """Returns single frames and times; a bare number is what its neighbour in `frames 25 to 27` or `4 to 16 s` is."""
+    """Returns single frames and times; bare numbers have their neighbor's kind, as in `frames 25 to 27`, `4 to 9 s`."""
     matches = [match for _, match in zip(range(MAX_MENTIONS), _ITEM.finditer(sentence), strict=False)]
     items: list[TimeMention] = []
     plural = False
@@ -506,7 +511,7 @@ def _items(sentence: str) -> list[TimeMention]:
 
 
 def _durations(sentence: str, matches: Sequence[re.Match[str]]) -> set[int]:
-    """Returns which matches say how long something takes or how much later it is: `for 2 to 3 seconds`, `2 s later`."""
+    """Returns the indices of matches that are durations or offsets: `for 2 to 3 seconds`, `2 s later`."""
     found: set[int] = set()
     first = 0
     for number, match in enumerate(matches):

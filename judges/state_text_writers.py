@@ -5,10 +5,10 @@
     partial       true, but describes one thing only
     full          true, and describes everything
 
-A judge is sound where the best blind text scores below the worst partial truth, and the best half-blind text below
-the worst full truth. The tests of `judges.calibration` hold every judged world to that.
+A judge is sound if the best blind text scores below the worst partial truth, and the best half-blind text below the
+worst full truth. The tests of `judges.calibration` check this for every judged world.
 
-Most texts are templates in `state_text_writers.toml`; the functions below compute the fields that they show.
+Most texts are templates in `state_text_writers.toml`; the functions below compute their fields.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from vlm_envs.responses.numbers import SMALL_NUMBERS
 from vlm_envs.worlds.grids.grid_levels import RELATION_PHRASES, relation_between
 
 Section = Literal["observation", "prediction"]
-"""What a text describes: the state that the model sees, or the state that its actions lead to."""
+"""The state that a text describes: the one that the model sees, or the one that its actions lead to."""
 
 Sight = Literal["blind", "half_blind", "partial", "full"]
 State = Mapping[str, Any]
 Write = Callable[[State, Section], str | None]
-"""Returns the text for a state; None where the phrasing does not apply, such as a goal that is not reached."""
+"""Returns the text for a state; None if the phrasing does not apply, such as for a goal that is not reached."""
 
 Fields = Callable[[State, Section], Mapping[str, Any]]
-"""Returns what the templates of a world may show."""
+"""Returns the fields for a world's templates."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,10 +44,10 @@ class Writer:
     """One way to write a state text.
 
     Attributes:
-        name: Of the phrasing, for reports.
-        sight: How much of the state it describes truly.
-        write: The text for a state.
-        representation: In which it is written.
+        name: Name of the phrasing, for reports.
+        sight: The part of the state that it describes truly.
+        write: Returns the text for a state.
+        representation: Representation of the text.
     """
 
     name: str
@@ -87,12 +87,12 @@ def _verb(section: Section, verb: str = "is") -> str:
 
 
 def _joined(sentences: Iterable[str]) -> str:
-    """Returns sentences as one text, each with its first letter in upper case."""
+    """Joins sentences into one text and capitalizes each."""
     return " ".join(sentence[0].upper() + sentence[1:] for sentence in sentences)
 
 
 def _appended(sentences: Iterable[str]) -> str:
-    """Returns sentences to write after others."""
+    """Joins capitalized sentences, with a leading space, to append them to a text."""
     return "".join(f" {sentence[0].upper()}{sentence[1:]}" for sentence in sentences)
 
 
@@ -105,13 +105,13 @@ _LINES = (*_VERTICAL.values(), *_HORIZONTAL.values())
 
 
 class Sides(NamedTuple):
-    """On which side of another cell one lies, in several phrasings.
+    """The side of another cell that a cell lies on, in several phrasings.
 
     Attributes:
-        stated: An aligned axis is named: "below and at the same column as".
-        omitted: It is not: "below".
-        directly: It is implied: "directly below".
-        compass: The same, as "directly south of".
+        stated: Names an aligned axis: "below and at the same column as".
+        omitted: Omits an aligned axis: "below".
+        directly: Implies an aligned axis: "directly below".
+        compass: The same with compass directions: "directly south of".
         one_axis: The vertical side, or the horizontal one within a row.
     """
 
@@ -229,12 +229,14 @@ _EXACT = "({:g}, {:g}, {:g})"
 
 def _things(state: State) -> dict[str, Point]:
     """Returns the positions of a state by name, such as `red cube`."""
-    places = {key: value for key, value in state.items() if key.endswith("_position")}
-    return {key.removesuffix("_position").replace("_", " "): tuple(map(float, place)) for key, place in places.items()}
+    positions = {key: value for key, value in state.items() if key.endswith("_position")}
+    return {
+        key.removesuffix("_position").replace("_", " "): tuple(map(float, point)) for key, point in positions.items()
+    }
 
 
 def _cubes(state: State) -> dict[str, Point]:
-    return {name: place for name, place in _things(state).items() if CUBE in name_of_key(name)}
+    return {name: point for name, point in _things(state).items() if CUBE in name_of_key(name)}
 
 
 def _opening(state: State) -> dict[str, Any]:
@@ -246,34 +248,34 @@ def _positions(form: str, rounded_to: int = 1) -> Write:
 
     def write(state: State, section: Section) -> str:
         places = {
-            name: form.format(*(rounded_to * round(value / rounded_to) for value in place))
-            for name, place in _things(state).items()
+            name: form.format(*(rounded_to * round(value / rounded_to) for value in point))
+            for name, point in _things(state).items()
         }
-        sentences = [f"the {name} {_verb(section)} at {place}." for name, place in places.items()]
+        sentences = [f"the {name} {_verb(section)} at {position}." for name, position in places.items()]
         return _joined([*sentences, *(f"the drawer is open by {mm} mm." for mm in _opening(state).values())])
 
     return write
 
 
 def _nested(state: State, section: Section) -> str:
-    places = {name.replace(" ", "_"): dict(zip("xyz", place, strict=True)) for name, place in _things(state).items()}
+    places = {name.replace(" ", "_"): dict(zip("xyz", point, strict=True)) for name, point in _things(state).items()}
     return json.dumps(places | _opening(state))
 
 
 def _spaced_keys(state: State, section: Section) -> str:
-    places = {name: _EXACT.format(*place) for name, place in _things(state).items()}
+    places = {name: _EXACT.format(*point) for name, point in _things(state).items()}
     return "{" + ", ".join(f"{key}: {value}" for key, value in (places | _opening(state)).items()) + "}"
 
 
 def _cubes_by_target(state: State, section: Section) -> str | None:
-    """Returns the cubes that lie on a target by the target's name, and the others by their position."""
-    targets = {name: place for name, place in _things(state).items() if "target" in name}
-    places = {cube: f"at {_EXACT.format(*place)}" for cube, place in _cubes(state).items()}
+    """Describes cubes on a target by the target's name, and the others by their position."""
+    targets = {name: point for name, point in _things(state).items() if "target" in name}
+    places = {cube: f"at {_EXACT.format(*point)}" for cube, point in _cubes(state).items()}
     on_target = {
         cube: f"on the {name}"
-        for cube, place in _cubes(state).items()
+        for cube, point in _cubes(state).items()
         for name, target in reversed(targets.items())
-        if _lies_on(place, target)
+        if _lies_on(point, target)
     }
     sentences = (f"the {cube} {_verb(section)} {where}." for cube, where in (places | on_target).items())
     return _joined(sentences) if on_target else None
@@ -285,7 +287,7 @@ def _lies_on(place: Point, target: Point) -> bool:
 
 def _cubes_only(state: State, section: Section) -> str:
     cubes = _cubes(state).items()
-    return _joined(f"the {name} {_verb(section)} at {_EXACT.format(*place)}." for name, place in cubes)
+    return _joined(f"the {name} {_verb(section)} at {_EXACT.format(*point)}." for name, point in cubes)
 
 
 def _cubes_at_targets(preposition: str, targets: tuple[str, ...]) -> Writer:

@@ -1,12 +1,13 @@
-"""What a text says, by words: what its clauses affirm and deny, values of things, relations of two things.
+"""Reads statements from a text by its words.
 
     text ── clauses ──> affirmed words, denied words, values of things, relations of two things
 
-Choices: a clause ends at punctuation and at "and", "but", "while"; what is denied reaches from the negation to the end
-of its clause; "it" and "they" are what the clause before was about; all comparisons of size are one axis; a shade is
-its colour; several numbers of one thing may be parts of a whole. A false alarm costs a true text everything, so values
-say nothing where they are roughly, partly or once so ("about 20", "half full", "was …, now …"), of a part ("grey in the
-west") or of one among others ("the left light"), and nor do questions and clauses of doubt ("if", "might", "perhaps").
+Choices: a clause ends at punctuation and at "and", "but", "while"; a denial reaches from the negation to the end of
+its clause; "it" and "they" refer to the previous clause's subject; all size comparisons share one axis; a shade counts
+as its color; several numbers of one thing may be parts of a whole. A false alarm costs a true text its whole score, so
+a value is ignored if it is approximate, partial, or past ("about 20", "half full", "was …, now …"), or describes a part
+("grey in the west") or one of several things ("the left light"). Questions and clauses of doubt ("if", "might",
+"perhaps") are also ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from vlm_envs.responses.numbers import SMALL_NUMBERS, in_digits
 
 MAX_CLAUSES = 200
 MAX_CLAUSE_CHARS = 600
-"""Clauses of a text, and characters of each, that are read: this bounds the time spent on it."""
+"""Maximum number of clauses read from a text, and of characters read from each; bounds the time."""
 
 _BREAK = re.compile(r"[!?;,\n()]|[.:](?!\d)|\b(?:but|and|while|whereas|although|though|however)\b", re.IGNORECASE)
 SCORE = r"(?<![\d.-])\d{1,3}-\d{1,3}(?![\d-]|\.\d)"
@@ -45,7 +46,7 @@ _FAR_FROM = re.compile(r"\bfar from (?:being )?(?=([^\W_]+))")
 _NEGATIONS = words_of("not no never without neither nor none cannot")
 _SHORT_NOT = ("n't", "n’t")
 _NO_DENIAL = words_of("only other more less longer further doubt")
-"""What may follow "no" or "not" without anything being denied."""
+"""Words after "no" or "not" that make it deny nothing."""
 
 _FUNCTION = words_of(
     "the this that these those there here and are was were been being has have had does did its his her their them "
@@ -61,11 +62,11 @@ _NO_COUNT_AFTER = words_of(
     "number numbered page line route about around approximately roughly nearly almost over under least most"
 )
 _BOUND = words_of("more fewer less up")
-"""Before "than" or "to" and a number, which is then not how many there are."""
+"""Words before "than" or "to" that make the number after it a bound, not a count."""
 _IN_PART = words_of("half partly partially nearly almost")
 _PLACES = words_of("left right top bottom upper lower middle front back rear")
 _TELLING = _PLACES | words_of("first second third fourth fifth sixth last next other another each")
-"""What tells a thing from another of its name, so that it is not the one that the other text speaks of."""
+"""Words that distinguish things of one name, so that the other text may describe a different thing."""
 _REGIONS = _PLACES | words_of("west east north south centre center distance")
 UNSAID = words_of("if whether might may maybe perhaps possibly could would")
 """Words of doubt: a clause with one of them affirms nothing."""
@@ -94,12 +95,12 @@ OPPOSITES: Mapping[str, tuple[str, int]] = spread(_TABLES["opposites"])
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """What one clause says.
+    """The statements of one clause.
 
     Attributes:
-        affirmed: Its content words that are not denied, in the singular.
-        denied: Those that are.
-        subject: What it is about, in the singular; empty where nothing is.
+        affirmed: Its affirmed content words, in the singular.
+        denied: Its denied content words, in the singular.
+        subject: Its subject, in the singular; empty without one.
     """
 
     affirmed: frozenset[str]
@@ -113,16 +114,16 @@ _lists: Callable[[], Any] = partial(defaultdict, list)
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """What a text says.
+    """The statements of a text.
 
     Attributes:
         clauses: In order.
-        values: Values said of a thing, by the thing and their family.
-        stated: Those said of "the" thing behind it ("the mug is red"), each with what else it may be called.
-        numbers: How many of a thing, each time that one is said.
-        relations: Signs said of two things on an axis, by both in alphabetical order and the axis.
-        both_ways: Those said of "the" one thing and "the" other, so that there is one sign only.
-        totals: How many there are, said as "there are", by all that follows the number.
+        values: Values of a thing, by the thing and the family of the values.
+        stated: Values stated after "the" thing ("the mug is red"), each with its synonyms.
+        numbers: Every stated number of a thing.
+        relations: Signs of two things on an axis, by both in alphabetical order and the axis.
+        both_ways: Signs of relations between "the" one thing and "the" other, which allow only one sign.
+        totals: Numbers stated with "there are", by the words after the number.
         open_values: Values that a thing could have.
     """
 
@@ -138,7 +139,7 @@ class Statements:
 
 @lru_cache(maxsize=8)
 def statements_of(text: str) -> Statements:
-    """Returns what a text says; nobody changes it afterwards, for it is kept for the next rule."""
+    """Returns the statements of a text; callers must not change the cached result."""
     claims = Statements()
     subject, text = "", said_shorter(text.casefold())
     is_over = frozenset(("was", "were")) | _PAST if re.search(r"\bnow\b", text) else frozenset()
@@ -169,17 +170,17 @@ def tokens_of(text: str) -> list[str]:
 
 
 def with_hyphens(text: str) -> str:
-    """Returns a text with hyphens for dashes between digits."""
+    """Replaces dashes between digits by hyphens."""
     return _DASH.sub("-", text)
 
 
 def one_number(word: str) -> str:
-    """Returns a decimal number in its shortest form, and any other word as it is."""
+    """Returns a decimal number in its shortest form, and any other word unchanged."""
     return f"{float(word):.12g}" if re.fullmatch(DECIMAL, word) else word
 
 
 def _note_open(claims: Statements, tokens: list[str], subject: str) -> None:
-    """Notes the values that a clause of doubt holds for possible."""
+    """Records the values that a clause of doubt names as possible."""
     possible = Statements()
     _note_values(possible, tokens, subject)
     for named, values in possible.values.items():
@@ -187,7 +188,7 @@ def _note_open(claims: Statements, tokens: list[str], subject: str) -> None:
 
 
 def _note_total(claims: Statements, tokens: list[str]) -> None:
-    """Notes how many of what there are, where a clause says that alone: "there are three red mugs in the picture"."""
+    """Records the total of a clause that states only that: "there are three red mugs in the picture"."""
     said = [token for token in tokens if token not in _EXACTLY]
     if len(said) > 3 and said[0] == "there" and said[1] in ("is", "are") and said[2].isdecimal():
         claims.totals[" ".join(map(singular, said[3:]))].add(int(said[2]))
@@ -195,44 +196,44 @@ def _note_total(claims: Statements, tokens: list[str]) -> None:
 
 @lru_cache(maxsize=8)
 def said_shorter(text: str) -> str:
-    """Returns a text with ways to deny, to say where and to count that take several words put into one."""
+    """Returns a text with multi-word negations, positions, and numbers shortened to one word."""
     text = _shorten_phrases(without_questions(text))
     text = _FAR_FROM.sub(lambda match: "not " if family_of(match[1]) else match.group(), text)
     return _TWO_COLORS.sub(r"\1 ", in_digits(text))
 
 
 def _denials(tokens: list[str]) -> Iterator[int]:
-    """Yields where something begins to be denied."""
-    for place, token in enumerate(tokens):
-        after = word_at(tokens, place + 1)
+    """Yields the positions at which a denial starts."""
+    for position, token in enumerate(tokens):
+        after = word_at(tokens, position + 1)
         if (token in _NEGATIONS and after not in _NO_DENIAL) or token.endswith(_SHORT_NOT):
-            yield place
+            yield position
 
 
 def _note_values(claims: Statements, tokens: list[str], subject: str) -> None:
-    """Notes each value with the word that it stands before, or else with what the clause is about."""
-    for place, token in enumerate(tokens):
+    """Records each value for the word after it, or else for the subject of the clause."""
+    for position, token in enumerate(tokens):
         family = family_of(token)
-        if family is None or _is_not_of_the_whole(tokens, place, family):
+        if family is None or _is_not_of_the_whole(tokens, position, family):
             continue
-        named = next((after for after in tokens[place:] if family_of(after) is None), "")
+        named = next((after for after in tokens[position:] if family_of(after) is None), "")
         is_attribute = _is_noun(named)
         thing = singular(named) if is_attribute else subject
         if family == "score" and is_attribute:
-            continue  # "2-3 mugs" are a range.
+            continue  # "2-3 mugs" is a range.
         if thing:
             meant = set(_SHADES.get(token, token).split())
             claims.values[thing, family].update(meant)
             if family == "number":
                 claims.numbers[thing].append(float(token) if token[0].isdecimal() else 0.0)
-            elif thing == subject and place + 1 == len(tokens) and _is_the_one(tokens[:place], subject):
+            elif thing == subject and position + 1 == len(tokens) and _is_the_one(tokens[:position], subject):
                 claims.stated[thing, family].append(meant)
     if tokens and tokens[-1] in ("on", "off") and subject:
         claims.values[subject, "switch"].add(tokens[-1])
 
 
 def _is_not_of_the_whole(tokens: list[str], place: int, family: str) -> bool:
-    """Returns whether a value is no count, no exact one, or said of a part or of one thing among others."""
+    """Returns whether a value is not an exact count, or describes a part or one of several things."""
     before, after = tokens[:place], tokens[place + 1 :]
     last = before[-1] if before else ""
     if family == "number":
@@ -246,39 +247,39 @@ def _is_not_of_the_whole(tokens: list[str], place: int, family: str) -> bool:
 
 
 def _is_the_one(before: list[str], subject: str) -> bool:
-    """Returns whether what stands before a value is "the" thing, with nothing to tell it from others of its name."""
+    """Returns whether a value follows "the" thing, without words that distinguish it from others of its name."""
     return len(before) > 2 and before[0] == "the" and singular(before[1]) == subject and before[-1] in ("is", "are")
 
 
 def _note_relations(claims: Statements, tokens: list[str], subject: str) -> None:
-    """Notes which of two things is on which side; a side without a second thing is a value of the first."""
-    for place, token in enumerate(tokens):
+    """Records the relative sides of two things; a side without a second thing is a value of the first."""
+    for position, token in enumerate(tokens):
         if token not in OPPOSITES or (
-            token == "on" and (place + 1 == len(tokens) or _SIDES & set(tokens[place + 1 :]))
+            token == "on" and (position + 1 == len(tokens) or _SIDES & set(tokens[position + 1 :]))
         ):
             continue
-        after = word_at(tokens, place + 1)
-        is_note = place == 1 and len(tokens) == 3 and _are_bare(tokens, place)
+        after = word_at(tokens, position + 1)
+        is_note = position == 1 and len(tokens) == 3 and _are_bare(tokens, position)
         if (token not in _PREPOSITIONS and after and _is_noun(after) and not is_note) or (
             token in _SIDES and after in ("is", "are")
         ):
             continue  # "the left mug" and "the mug on the left is" are names.
         axis, sign = OPPOSITES[token]
-        first, second = _phrase(tokens[:place]) or subject, _phrase(tokens[place + 1 :])
+        first, second = _phrase(tokens[:position]) or subject, _phrase(tokens[position + 1 :])
         if first and second:
             if first >= second:
                 first, second, sign = second, first, -sign
             claims.relations[first, second, axis].add(sign)
-            if _are_the_ones(tokens, place) or _are_bare(tokens, place):
+            if _are_the_ones(tokens, position) or _are_bare(tokens, position):
                 claims.both_ways[first, second, axis].add(sign)
         elif first:
             claims.values[first, axis].add(token)
-            if tokens[place - 2 :] == ["on", "the", token] and _are_the_ones(tokens, place):
+            if tokens[position - 2 :] == ["on", "the", token] and _are_the_ones(tokens, position):
                 claims.both_ways[first, axis].add(sign)
 
 
 def _are_the_ones(tokens: list[str], place: int) -> bool:
-    """Returns whether a clause relates "the" one thing to "the" other, and tells neither from another of its name."""
+    """Returns whether a clause relates "the" one thing to "the" other, without distinguishing words for either."""
     others = tokens[:place] + tokens[place + 1 :]
     is_definite = tokens[0] == "the" and "is" in tokens[:place] and "the" in tokens[place - 1 :]
     return is_definite and _TELLING.isdisjoint(others)
@@ -291,16 +292,16 @@ def _are_bare(tokens: list[str], place: int) -> bool:
 
 
 def _phrase(tokens: list[str]) -> str:
-    """Returns the first thing of some words, with its colour where one stands before it."""
-    place = next((place for place, token in enumerate(tokens) if _is_noun(token)), None)
-    if place is None:
+    """Returns the first thing named, with the color before it, if any."""
+    noun = next((position for position, token in enumerate(tokens) if _is_noun(token)), None)
+    if noun is None:
         return ""
-    color = tokens[place - 1] if place and family_of(tokens[place - 1]) == "colour" else ""
-    return f"{color} {singular(tokens[place])}".strip()
+    color = tokens[noun - 1] if noun and family_of(tokens[noun - 1]) == "colour" else ""
+    return f"{color} {singular(tokens[noun])}".strip()
 
 
 def family_of(token: str) -> str | None:
-    """Returns the kind of value that a word is, such as `color`; None for other words."""
+    """Returns the kind of value that a word is, such as `number`; None for other words."""
     if token.isdecimal() or re.fullmatch(DECIMAL, token):
         return "number"
     return "score" if re.fullmatch(SCORE, token) else _FAMILIES.get(token)
@@ -348,21 +349,21 @@ _BEGINS_QUESTION = re.compile(
 
 
 def without_boxes(text: str) -> str:
-    """Returns a text without boxes, points, and tags, as it would have been written without them.
+    """Removes boxes, points, and tags, so that the rest reads as if written without them.
 
-    Several boxes in a row, brackets and commas around nothing else, and words that only lead to a box ("at [1, 2, 3,
-    4]") are removed as well, and no two blanks remain in a row.
+    Also removes series of boxes, brackets and commas that enclose only boxes, words that only introduce a box
+    ("at [1, 2, 3, 4]"), and repeated spaces.
     """
     return _tidy_around_marks(_TAG.sub(" ", _BOXES.sub(_MARK, text.replace(_MARK, " "))))
 
 
 def sentences(text: str) -> list[str]:
-    """Returns the sentences of a text with the mark that ends each; lines and semicolons end sentences too."""
+    """Returns the sentences of a text with their final punctuation; line breaks and semicolons also end sentences."""
     return _SENTENCE.findall(text)
 
 
 def is_question(sentence: str) -> bool:
-    """Returns whether a sentence asks: by its mark, or by an auxiliary verb that begins it."""
+    """Returns whether a sentence is a question: by its question mark or an initial auxiliary verb."""
     return sentence.endswith(("?", "？")) or _BEGINS_QUESTION.match(sentence) is not None
 
 
@@ -380,7 +381,7 @@ _NAMES: Mapping[str, str] = {other: kind.name for kind in KINDS.values() for oth
 
 
 def singular(noun: str) -> str:
-    """Returns a noun in the singular; a word that is in no known plural stays as it is."""
+    """Returns a noun in the singular; a word without a known plural form stays unchanged."""
     if noun in _IRREGULAR:
         return _IRREGULAR[noun]
     if len(noun) > 5 and noun.endswith("ies"):
@@ -391,7 +392,7 @@ def singular(noun: str) -> str:
 
 
 def shared_names(*texts: Set[str]) -> Mapping[str, str]:
-    """Returns other names of things with the name to use for them, unless one text uses both names.
+    """Maps other names of things to the name to use, except for names that one text uses together.
 
     A text that names a cup and a mug names two things.
     """

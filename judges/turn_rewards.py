@@ -1,11 +1,11 @@
 """Reward shaping: named terms that the trainer adds to the raw reward of each turn.
 
-    turns ── judges ──> scores of what they say ── terms ──> named rewards per turn
+    turns ── judges ──> scores of their texts ── terms ──> named rewards per turn
 
 Source: VAGEN, section 5.1: the sum over turns t of 0.5 times the score of observation_t against s_t and 0.5
-times the score of prediction_t against s_{t+1}, paid only where the response's format is right; and appendix
-D.1.2 for the repetition penalty. The world's own reward is not touched here. A judge that could not answer
-makes its turn unavailable: it is to be masked, for a zero would teach the policy that its answer was wrong.
+times the score of prediction_t against s_{t+1}, paid only if the response's format is right; and appendix
+D.1.2 for the repetition penalty. The world's own reward stays as it is. A judge that cannot answer makes its
+turn unavailable. Such a turn must be masked, because a zero would teach the policy that its answer was wrong.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ JudgeFor = Callable[[str, Representation], Judge]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScoredTurn:
-    """A turn, what its judges say of it, and what that earns.
+    """A turn with its judges' scores and the rewards they earn.
 
     Attributes:
-        turn: What was played.
-        env_id: Its world, which says how its texts are read.
-        scores: The score of each section that was judged; a section without a text to judge has none.
-        judge_terms: What judges pay for it, then what an episode reward does; all 0 where the turn is unavailable.
+        turn: The turn as it was played.
+        env_id: Its world, which determines how its texts are read.
+        scores: The score of each judged section; a section without a text to judge is absent.
+        judge_terms: Rewards from judges, then those from an episode reward; all 0 if the turn is unavailable.
     """
 
     turn: Turn
@@ -49,7 +49,7 @@ class ScoredTurn:
 
     @property
     def available(self) -> bool:
-        """False where a judge could not answer and the turn is to be masked."""
+        """False if a judge could not answer, so that the turn must be masked."""
         return all(score.available for score in self.scores.values())
 
     @property
@@ -59,30 +59,30 @@ class ScoredTurn:
 
     @property
     def total(self) -> float:
-        """The sum of `terms`: what the turn is worth to the trainer."""
-        # The world has summed its own terms; adding those of judges to that sum keeps results equal to the bit.
+        """The sum of `terms`: the turn's reward in training."""
+        # Adding the judges' terms to the world's own sum keeps results bit-exact.
         return self.turn.reward + math.fsum(term.value for term in self.judge_terms)
 
     @property
     def rewards(self) -> dict[str, float]:
-        """What each of `judge_terms` pays, by name."""
+        """The values of `judge_terms` by name."""
         return {term.name: term.value for term in self.judge_terms}
 
     def text(self, section: Section) -> str | None:
-        """Returns the text to judge; None where the format is wrong, the section is absent or there are no rules."""
+        """Returns the text to judge; None if the format is wrong, the section is absent, or the world has no rules."""
         if not self.turn.info.get("format_correct") or not has_rules(self.env_id):
             return None
         text: str | None = self.turn.info.get("sections", {}).get(section)
         return text
 
     def truth(self, section: Section) -> Mapping[str, Any]:
-        """Returns the state that a section speaks of: the present for observations, the next for predictions."""
+        """Returns the state that a section describes: the current one for observations, the next for predictions."""
         state: Mapping[str, Any] = self.turn.state if section == "observation" else self.turn.info["state"]
         return state
 
 
 class RewardTerm(Protocol):
-    """A rule that pays one named part of the shaped reward; its attribute `weight`, if it has one, is recorded."""
+    """A rule that pays one named part of the shaped reward; its attribute `weight`, if any, is recorded."""
 
     @property
     def name(self) -> str:
@@ -101,7 +101,7 @@ class RewardTerm(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SectionReward:
-    """Pays for what one section says.
+    """Pays for the score of one section.
 
     Attributes:
         name: The part's name in logs.
@@ -114,7 +114,7 @@ class SectionReward:
     weight: float = 0.5
 
     def __call__(self, turns: Sequence[ScoredTurn]) -> list[float]:
-        """Returns weight times the score of each turn's section, in [0, weight]; 0 where there was nothing to judge."""
+        """Returns weight times the score of each turn's section, in [0, weight]; 0 if there was nothing to judge."""
         (section,) = self.sections
         return [self.weight * turn.scores[section].value if section in turn.scores else 0.0 for turn in turns]
 
@@ -129,11 +129,11 @@ worldmodeling_reward = functools.partial(SectionReward, name="worldmodeling", se
 class RepetitionTerm:
     """Penalizes incorrect text that the policy keeps writing, with one history per world and section.
 
-    Incorrect is a text of which less than 0.7 of the stated facts are true; facts left out do not count. A text
-    without facts, and one whose judge counts no facts (`direct`), is as correct as its score says.
+    A text is incorrect if less than 0.7 of its stated facts are true; omitted facts do not count. For a text without
+    facts, or with a judge that counts none (`direct`), the score is used instead.
 
-    A world's observations are compared with its observations only: otherwise a world that is seldom sampled
-    could never have a frequent text.
+    A world's observations are compared only with its own observations; otherwise a rarely sampled world could never
+    have a frequent text.
 
     Args:
         config: Shared by all histories; the paper's values by default.
@@ -170,7 +170,7 @@ class RepetitionTerm:
         return {key: penalty.state_dict() for key, penalty in self._penalties.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues from what `state_dict` returned."""
+        """Restores histories from `state_dict`."""
         self._penalties = {key: RepetitionPenalty(self._config) for key in state}
         for key, history in state.items():
             self._penalties[key].load_state_dict(history)
@@ -182,7 +182,7 @@ def _precision(score: JudgeScore) -> float:
 
 @functools.lru_cache(maxsize=64)
 def exact_judge(env_id: str, representation: Representation) -> Judge:
-    """Returns the exact judge of a world and a representation; it holds no state, so one serves all turns."""
+    """Returns the exact judge of a world and a representation; it is stateless, so one serves all turns."""
     return ExactJudge(env_id, representation)
 
 
@@ -192,17 +192,16 @@ async def shape(
     judge_for: JudgeFor | Mapping[Section, JudgeFor] = exact_judge,
     judge_name: str = "exact",
 ) -> list[tuple[ScoredTurn, ...]]:
-    """Returns the turns of a batch of episodes, judged and rewarded by name.
+    """Returns the turns of a batch of episodes, with their scores and named rewards.
 
-    Every section is judged once, however many terms read its score, and only if a term does. All that one judge has
-    to judge it is given at once.
+    Each section is judged once, and only if a term reads its score. Each judge gets all its texts in one call.
 
     Args:
         trajectories: The episodes.
         terms: The parts of the shaped reward, with distinct names.
-        judge_for: Finds the judge of an env id and a representation; or one such function for each section, where
-            observations and predictions are judged differently, as language models do.
-        judge_name: What their terms' source is called: `judge:NAME`.
+        judge_for: Finds the judge of an env id and a representation; or one such function per section, if observations
+            and predictions have different judges, as with language models.
+        judge_name: NAME in the source of their terms, `judge:NAME`.
 
     Raises:
         ConfigError: Two terms share a name.
@@ -212,7 +211,9 @@ async def shape(
         len(set(names)) == len(names),
         f"Reward terms need distinct names, got {names}. Rename one with its `name` argument.",
     )
-    turns = [ScoredTurn(turn=turn, env_id=each.env_id) for each in trajectories for turn in each.turns]
+    turns = [
+        ScoredTurn(turn=turn, env_id=trajectory.env_id) for trajectory in trajectories for turn in trajectory.turns
+    ]
     asked = claims_by_judge(turns, sections_of(terms), judge_for)
     judged = await score_claims([(judge, [claim for _, _, claim in claims]) for judge, claims in asked])
     scores: list[dict[Section, JudgeScore]] = [{} for _ in turns]
@@ -225,7 +226,7 @@ async def shape(
         replace(turn, judge_terms=_paid(terms, rewards if turn.available else [0.0] * len(terms), judge_name))
         for turn, *rewards in zip(turns, *columns, strict=True)
     )
-    return [tuple(next(rewarded) for _ in each.turns) for each in trajectories]
+    return [tuple(next(rewarded) for _ in trajectory.turns) for trajectory in trajectories]
 
 
 def _paid(terms: Sequence[RewardTerm], values: Sequence[float], judge_name: str) -> tuple[PaidTerm, ...]:
@@ -236,14 +237,14 @@ def _paid(terms: Sequence[RewardTerm], values: Sequence[float], judge_name: str)
 
 
 def sections_of(terms: Sequence[RewardTerm]) -> list[Section]:
-    """Returns the sections whose scores some terms read."""
+    """Returns the sections whose scores the terms read, sorted."""
     return sorted({section for term in terms for section in term.sections})
 
 
 def claims_by_judge(
     turns: Sequence[ScoredTurn], sections: Sequence[Section], judge_for: JudgeFor | Mapping[Section, JudgeFor]
 ) -> list[tuple[Judge, list[tuple[int, Section, TextAndState]]]]:
-    """Returns each judge with what it is to score: of which turn, by its number, which section, and what it says."""
+    """Returns each judge with its claims, each as the turn's index, the section, and the text with its state."""
     asked: dict[int, tuple[Judge, list[tuple[int, Section, TextAndState]]]] = {}
     for index, turn in enumerate(turns):
         for section in sections:
@@ -257,13 +258,13 @@ def claims_by_judge(
 
 
 def score_thoughts(turn: Turn) -> float | None:
-    """Returns how right a turn's thoughts were of what it was shown, from 0 to 1.
+    """Returns how accurately a turn's thoughts describe the observation, in [0, 1].
 
-    It is the F1 score of facts between commas, word for word, against those that the world would write there:
-    `"5 ahead, 2 left"` are two. Strategies with a section `observation` have judges, who read it whatever its words.
+    The score is the F1 of the facts, which are separated by commas and must match the world's own text word for word:
+    `"5 ahead, 2 left"` has two. Strategies with a section `observation` have judges, which also read free wording.
 
     Returns:
-        The mean over sections, 0 where the format was wrong; None where the strategy has no such thoughts.
+        The mean over sections, 0 if the format was wrong; None if the strategy has no such thoughts.
     """
     true = {name: text for name, text in turn.seen_sections.items() if name != SEEN}
     if not true:

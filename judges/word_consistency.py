@@ -1,27 +1,26 @@
-"""Whether two thoughts agree, by their words: iVGR's alpha where no model judges.
+"""Grades whether two thoughts agree by their words: iVGR's alpha without a model.
 
-A stand-in that is free and reproducible, for generated scenes whose facts are said in few words. Contradictions
-are looked for by rule first. What a language model would see as a paraphrase it takes for another content;
-`judges.llm.llm_graders.LLMConsistencyJudge` asks one.
+A free and reproducible substitute for generated scenes, whose facts take few words. Contradictions are detected by
+rule first. Paraphrases count as different content; `judges.llm.llm_graders.LLMConsistencyJudge` asks a language
+model, which recognizes them.
 
-Two texts contradict each other where
+Two texts contradict each other if
 
-- one denies what the other affirms: "the mug is red" and "the mug is not red", "a boat" and "no boat";
-- they give one thing different values of a kind of which it has one, and none in common: colour, number, score, size,
-  side, open or closed, full or empty, on or off;
-- they relate two things the other way round: "the mug is left of the tree" and "the tree is left of the mug";
-- a clock shows, or a sign says, one thing by the one and another by the other.
+- one denies a statement of the other: "the mug is red" and "the mug is not red", "a boat" and "no boat";
+- they give one thing different values of an exclusive kind, with none in common: color, number, score, size, side,
+  open or closed, full or empty, on or off;
+- they relate two things in opposite ways: "the mug is left of the tree" and "the tree is left of the mug";
+- they give different readings of a clock or a sign.
 
-A text contradicts itself where it says two values of one such kind of "the" thing, or two readings, affirms and
-denies one thing, relates "the" one to "the" other both ways round, or gives two totals of one thing ("there are
-two mugs", "there are three mugs") of which the larger is not the sum of the others.
+A text contradicts itself if it gives two values of one such kind or two readings for "the" thing, affirms and denies
+one thing, relates "the" one to "the" other in opposite ways, or gives two totals of one thing ("there are two mugs",
+"there are three mugs"), the larger of which is not the sum of the others.
 
-How a text is read is `judges.statements`' part. What no rule here sees is left to the shared words.
+`judges.statements` reads the texts. If no rule applies, the shared words decide.
 
-Words count as said in sentences that affirm something. A question, a condition, a doubt, and a list of
-alternatives describe nothing, although they may hold every word of a true description. Neither does a list of
-all values of one kind. Unlike with contradictions, a false alarm here costs a true text only the words
-concerned.
+Only words in affirmative sentences count. A question, a condition, a doubt, and a list of alternatives describe
+nothing, although they may contain every word of a true description. Neither does a list of all values of one kind.
+Unlike with contradictions, a false alarm here costs a true text only the words involved.
 """
 
 from __future__ import annotations
@@ -62,20 +61,20 @@ CONSISTENCY_GRADES = (0.0, 0.3, 0.7, 1.0)
 """α: contradicts; omits and adds; omits or adds; the same content. Source: iVGR, section 3.3."""
 
 MAX_DEVIATION = 0.25
-"""Part of the words that may be missing, or added, without counting as omitted or added content."""
+"""Share of the words that may be missing or added without counting as omitted or added content."""
 
 MAX_ADDED = 4.0
-"""Words added to each of the reference's beyond which a text says everything there is, and so nothing."""
+"""Added words per word of the reference, above which a text lists everything and thus claims nothing."""
 
 MIN_SHARED = 0.25
-"""Part of the reference's words below which the text speaks of something else."""
+"""Share of the reference's words below which the text describes something else."""
 
 _WORD = re.compile(rf"\d{{1,2}}:\d\d\b|{SCORE}|{DECIMAL}|[^\W_]*\d[^\W_]*|[^\W\d_]{{3,}}")
-"""Times, decimals, scores, and what holds a digit stay whole: "3:15" is neither 3 nor 15."""
+"""Times, decimals, scores, and words with a digit stay whole: "3:15" is neither 3 nor 15."""
 
 _SHORT_TEXT = re.compile(r"\b[A-Z]{2}\b")
 _READS = dict.fromkeys(("says", "reads", "displays"), "shows")
-"""Verbs for what a clock or a sign shows."""
+"""Verbs for the reading of a clock or a sign."""
 _DIGITS = {word: str(number) for number, word in enumerate(SMALL_NUMBERS) if word != "one"}
 _COMMON = words_of(
     "the and are was were there this that these those which what with within for from has have had its his her one "
@@ -85,9 +84,10 @@ _COMMON = words_of(
 
 
 def content_words(text: str) -> frozenset[str]:
-    """Returns the words of a text that say what is in a picture: no boxes, no tags, nothing that every thought says.
+    """Returns the words of a text that describe an image, without boxes, tags, and words common to all thoughts.
 
-    Numbers are digits, times and what holds a digit are whole, and what is quoted or in capitals counts however short.
+    Numbers are written as digits, times and words with a digit stay whole, and words in quotes or capitals count at
+    any length.
     """
     plain = _plain(text)
     quoted = " ".join(QUOTED.findall(plain))
@@ -105,27 +105,27 @@ def _plain(text: str) -> str:
 
 
 def _in_one_form(*texts: Set[str]) -> list[frozenset[str]]:
-    """Returns the words of some texts with nouns in the singular and one word for what has several."""
+    """Returns the words of some texts with nouns in the singular and synonyms unified."""
     texts = tuple(frozenset(singular(_READS.get(word, word)) for word in words) for words in texts)
     same = shared_names(*texts)
     return [frozenset(same.get(word, SAME.get(word, word)) for word in words) for words in texts]
 
 
 def word_consistency(question: str, reference: str, text: str, temperature: float = 0.0) -> JudgeScore:
-    """Returns the grade of one text against the reference, by the content words that they share.
+    """Grades one text against the reference by their shared content words.
 
     Args:
-        question: Its own words count in neither text.
+        question: Its words count in neither text.
         reference: The grounded thought.
         text: The textual thought.
-        temperature: Of no use here.
+        temperature: Unused.
 
     Returns:
-        1 for the same content, 0.7 where it omits or adds, 0.3 for both, for a list of all words there are and for one
-        of what may be ("red or blue"), 0 where it contradicts the reference or hardly shares anything with it.
+        1 for the same content; 0.7 if the text omits or adds content; 0.3 if it does both, lists every word, or lists
+        alternatives ("red or blue"); 0 if it contradicts the reference or shares hardly anything with it.
 
-    Source: iVGR, section 3.3, for the grades. Choices: `MAX_DEVIATION`, `MAX_ADDED`, `MIN_SHARED`; what contradicts
-    is decided by `contradiction`; a reference without content words is matched by any text that does not.
+    Source: iVGR, section 3.3, for the grades. Choices: `MAX_DEVIATION`, `MAX_ADDED`, `MIN_SHARED`; `contradiction`
+    detects contradictions; any text without a contradiction matches a reference without content words.
     """
     true_plainly, said_plainly = _plain(reference), _plain(text)
     if contrary := contradiction(true_plainly, said_plainly) or own_contradiction(said_plainly):
@@ -159,11 +159,11 @@ _SENTENCE_END = re.compile(r"[!?;\n]|[.](?!\d)")
 
 
 def contradiction(reference: str, text: str) -> str | None:
-    """Returns how one text contradicts the other, for logs; None where no rule sees that it does.
+    """Returns how one text contradicts the other, for logs; None if no rule detects it.
 
     Args:
-        reference: What is taken for true.
-        text: What is compared with it.
+        reference: The text that is assumed true.
+        text: The text to compare with it.
     """
     true, said = statements_of(reference), statements_of(text)
     for one, other in ((true, said), (said, true)):
@@ -181,7 +181,7 @@ def contradiction(reference: str, text: str) -> str | None:
 
 
 def own_contradiction(text: str) -> str | None:
-    """Returns how a text contradicts itself, for logs; None where no rule sees that it does."""
+    """Returns how a text contradicts itself, for logs; None if no rule detects it."""
     claims = statements_of(text)
     for (thing, family), stated in claims.stated.items():
         if not set.intersection(*stated):
@@ -195,17 +195,17 @@ def own_contradiction(text: str) -> str | None:
     for denial in claims.clauses:
         if denial.denied and denial.affirmed:
             for clause in claims.clauses:
-                same = clause.subject == denial.subject  # or it is the same once more: the plate is not above the cup
+                same = clause.subject == denial.subject  # else it may restate it: "the plate is not above the cup"
                 if same and denial.denied <= clause.affirmed and denial.affirmed <= clause.affirmed:
                     return f"says and denies: {' '.join(sorted(denial.denied))}"
     return two_readings(text)
 
 
 def hedge(reference: str, text: str) -> str | None:
-    """Returns what a text leaves open that the reference settles, for logs; None where no rule sees anything.
+    """Returns how a text leaves open a fact that the reference settles, for logs; None if no rule detects it.
 
-    Left open is what it lists with "or", says twice with "could be", or gives three values and more. A sentence or a
-    quotation of the reference is not held against the text.
+    A fact is left open by alternatives with "or", by two values with "could be", and by three or more values.
+    Sentences and quotations of the reference do not count.
     """
     for quotation in QUOTED.findall(reference)[:MAX_CLAUSES]:
         text = text.replace(quotation, " ")
@@ -224,7 +224,7 @@ def hedge(reference: str, text: str) -> str | None:
 
 
 def _sentences(text: str) -> list[str]:
-    """Returns the sentences of a text that are no questions, in lower case and without the marks that end them."""
+    """Returns the sentences of a text except questions, in lower case and without their final punctuation."""
     plain = said_shorter(text.casefold())[: MAX_CLAUSES * MAX_CLAUSE_CHARS]
     return [sentence.strip() for sentence in _SENTENCE_END.split(plain)]
 
@@ -237,7 +237,7 @@ def _may_be_parts(ones: list[float], others: list[float]) -> bool:
 
 
 def _denial(affirming: Statements, denying: Statements) -> str | None:
-    """Returns the words that one text denies and the other, but not the first itself, says in one clause."""
+    """Returns the words that `denying` denies and `affirming` affirms in one clause, unless `denying` does, too."""
     for clause in denying.clauses:
         if clause.denied and _says(affirming, clause) and not _says(denying, clause):
             return " ".join(sorted(clause.denied))
@@ -245,7 +245,7 @@ def _denial(affirming: Statements, denying: Statements) -> str | None:
 
 
 def _says(claims: Statements, denial: Clause) -> bool:
-    """Returns whether a clause says what another denies, and of the same where it is how two things stand."""
+    """Returns whether a clause affirms what another denies; for relations, both must have the same subject."""
     relates = not denial.denied.isdisjoint(OPPOSITES)
     return any(
         (clause.subject == denial.subject or not relates)
@@ -258,17 +258,17 @@ def _says(claims: Statements, denial: Clause) -> bool:
 _DOUBT = UNSAID | words_of("suppose imagine assume guess unless either wonder")
 _ANY_WORD = re.compile(r"[^\W_]+")
 ALTERNATIVES = re.compile(r"(?<!more )\bor\b(?! (?:so|more|less|fewer|at least|at most)\b)", re.IGNORECASE)
-"""An "or" between alternatives, unlike those of rough numbers: "three or so"."""
+"""An "or" between alternatives, unlike in approximate numbers such as "three or so"."""
 _DENIAL = re.compile(r"\b(?:no|not|never|neither|nor|without)\b|n['’]t\b", re.IGNORECASE)
 _LEFT_OVER = re.compile(r"\b(?:but|although|though|however)\b", re.IGNORECASE)
 _AXES = frozenset(axis for axis, _ in OPPOSITES.values())
 
 MAX_SPARE_VALUES = 1
-"""A text that gives more than twice as many values of a kind as the reference, and this many more, settles none."""
+"""A text that exceeds twice the reference's number of values of a kind by more than this settles on none."""
 
 
 def affirmed(text: str) -> str:
-    """Returns the sentences of a text that affirm something; of alternatives all but the values they leave open."""
+    """Returns the affirmative sentences of a text, without the values in alternatives."""
     return " ".join(
         _without_alternatives(part)
         for sentence in sentences(text)
@@ -285,12 +285,12 @@ def _without_alternatives(part: str) -> str:
 
 
 def _kind_of(word: str) -> str | None:
-    """Returns the kind of value that a word is, a side included; None for other words."""
+    """Returns the kind of value that a word is, including `side`; None for other words."""
     return family_of(word) or ("side" if word in OPPOSITES else None)
 
 
 def unsettled(said: Iterable[str], text: str, reference: Iterable[str]) -> frozenset[str]:
-    """Returns the values that a text lists without settling on any: too many of one kind, and not of different things.
+    """Returns the values that a text lists without settling on any: too many of one kind that belong to no one thing.
 
     Args:
         said: The text's content words.
@@ -316,7 +316,7 @@ def _by_kind(words: Iterable[str]) -> Mapping[str, set[str]]:
 
 
 def _of_things(text: str) -> Mapping[str, set[str]]:
-    """Returns the values that a text gives to things to which it gives no other value of the kind."""
+    """Returns the values of things that have only one value of that kind."""
     settled: dict[str, set[str]] = defaultdict(set)
     claims = statements_of(text)
     for (_, kind), values in claims.values.items():
@@ -349,14 +349,14 @@ _BEARS_TEXT = words_of(
     "sign label board billboard banner poster plate sticker note text caption title headline button placard signboard"
 )
 _NO_TEXT = words_of("something that so it what this to how")
-"""What may follow "says" without being the text."""
+"""Words after "says" that are not the text of a sign."""
 _TOLD_APART = words_of(
     "other another first second third last left right top bottom upper lower not never no might may could does do "
     "did if whether perhaps probably"
 )
-"""Words that tell a thing from another of its name, and that leave open what it shows."""
+"""Words that distinguish things of one name, or leave the reading open."""
 _NOT_SAID = UNSAID | words_of("not never no wrong false untrue first later then earlier before after once")
-"""In a sentence with one of these a thing may well show something else, or at another moment."""
+"""Words that make a sentence's reading uncertain or limit it to a certain moment."""
 _ENDS = re.compile(r"[.!?\n]")
 _HANGS_ON = re.compile(rf"\b{_PREPOSITION}\s\Z", re.IGNORECASE)
 _ANOTHER = re.compile(r"\b(?:the|an?)\s", re.IGNORECASE)
@@ -367,12 +367,12 @@ QUOTED = re.compile(_QUOTED)
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one sentence says that a thing shows.
+    """The reading of a clock or a sign in one sentence.
 
     Attributes:
-        thing: Its name with its colour, in lower case, such as `"pink clock"`.
-        value: A time such as `"3:15"`, in twelve hours, or a text in lower case without punctuation.
-        is_the_one: Whether it is "the" thing, and not one of its kind.
+        thing: Its name with its color, in lower case, such as `"pink clock"`.
+        value: A 12-hour time such as `"3:15"`, or a text in lower case without punctuation.
+        is_the_one: Whether it is "the" thing, not "a" thing.
     """
 
     thing: str
@@ -381,20 +381,20 @@ class Reading:
 
 
 def readings(text: str) -> Iterator[Reading]:
-    """Yields what a text says that things show or say, in order; "it" is the thing read before, if none is between.
+    """Yields a text's readings in order; "it" is the previous reading's thing if no other thing is named in between.
 
-    Sentences that ask, doubt, deny or tell of several moments say nothing.
+    Sentences with a question, doubt, denial, or several moments have no reading.
     """
     thing, is_the_one, end = "", False, 0
     for match in _READING.finditer(text):
         between, end = text[end : match.start()], match.end()
         if match["it"]:
             thing = "" if _ANOTHER.search(between) else thing
-        elif _HANGS_ON.search(between) and not match["attached"]:  # "the man next to the sign says": not the sign does
+        elif _HANGS_ON.search(between) and not match["attached"]:  # "the man next to the sign says": not the sign
             thing = ""
         else:
             thing, is_the_one = match["thing"].casefold(), match["article"].casefold() == "the"
-            if match["attached"]:  # "the man next to the sign that says": the sign does
+            if match["attached"]:  # "the man next to the sign that says": the sign
                 thing = re.split(_JOINT, thing)[-1]
         if match["plain"] and not _is_text(text, match, thing):
             continue
@@ -403,15 +403,15 @@ def readings(text: str) -> Iterator[Reading]:
 
 
 def _is_text(text: str, match: re.Match[str], thing: str) -> bool:
-    """Returns whether words without quotation marks are the text of a thing: "the sign says exit now"."""
+    """Returns whether unquoted words are the text of a thing: "the sign says exit now"."""
     head = re.split(_JOINT, thing)[0].split()[-1:]
     is_told = _SAYS.search(text, match.start(), match.start("value")) is not None
     return is_told and not _BEARS_TEXT.isdisjoint(head) and match["plain"].split()[0].casefold() not in _NO_TEXT
 
 
 def _is_said(text: str, match: re.Match[str]) -> bool:
-    """Returns whether the sentence of a reading affirms it, as far as single words tell."""
-    start = max((each.end() for each in _ENDS.finditer(text, 0, match.start())), default=0)
+    """Returns whether the sentence of a reading affirms it, judging by single words."""
+    start = max((ending.end() for ending in _ENDS.finditer(text, 0, match.start())), default=0)
     stop = _ENDS.search(text, match.end())
     around = text[start : match.start("value")] + text[match.end("value") : stop.start() if stop else len(text)]
     return (stop is None or stop[0] != "?") and _NOT_SAID.isdisjoint(re.findall(r"[^\W\d_]+", around.casefold()))
@@ -426,7 +426,7 @@ def _value(said: str) -> str:
 
 
 def other_reading(reference: str, text: str) -> str | None:
-    """Returns what one thing shows by one text and not by the other, for logs; None where there is no such thing."""
+    """Returns a thing with different readings in the two texts, for logs; None without one."""
     true, said = _by_thing(readings(reference)), _by_thing(readings(text))
     for thing, values in true.items():
         others = said.get(thing, values)
@@ -436,8 +436,8 @@ def other_reading(reference: str, text: str) -> str | None:
 
 
 def two_readings(text: str) -> str | None:
-    """Returns which two things a text says that "the" one thing shows, for logs; None where it shows one."""
-    for thing, values in _by_thing(each for each in readings(text) if each.is_the_one).items():
+    """Returns "the" thing to which a text gives two readings, for logs; None without one."""
+    for thing, values in _by_thing(reading for reading in readings(text) if reading.is_the_one).items():
         if any(not _agree(one, other) for one in values for other in values):
             return f"{thing} shows {' and '.join(sorted(values))}"
     return None
@@ -445,13 +445,13 @@ def two_readings(text: str) -> str | None:
 
 def _by_thing(found: Iterable[Reading]) -> dict[str, set[str]]:
     values: dict[str, set[str]] = defaultdict(set)
-    for each in found:
-        values[each.thing].add(each.value)
+    for reading in found:
+        values[reading.thing].add(reading.value)
     return values
 
 
 def _agree(one: str, other: str) -> bool:
-    """Returns whether two readings can be of one thing: a text may be read in part, a time may not."""
+    """Returns whether two readings can be of one thing: a text may be read partially, a time may not."""
     if ":" in one or ":" in other:
         return one == other
     return f" {one} " in f" {other} " or f" {other} " in f" {one} "

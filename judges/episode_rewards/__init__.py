@@ -1,1 +1,1 @@
-"""The papers' rewards of whole episodes of question-answering worlds: Argos, ARM-Thinker, iVGR and Mags-RL."""
+"""The papers' episode rewards for question-answering worlds: Argos, ARM-Thinker, iVGR, and Mags-RL."""

@@ -1,27 +1,27 @@
-"""The Argos verifier: accuracy decides, grounding and reasoning refine.
+"""The Argos verifier: accuracy gates the reward, grounding and reasoning refine it.
 
     response ── read ──> points, moments, segments, reasoning, answer
     answer ── key ──> R_acc;  below τ that is the reward
     points ── mask model ──> spatial;  moments, segments ── description model ──> video
     reasoning ── likelihood model ──> P(answer | question, reasoning, image)
 
-Models are callables bound to the sample's image or video, so that nothing here knows where pixels come from: exact
-masks of generated scenes serve as well as a detector with a segmenter behind it.
+Models are callables bound to the sample's image or video. They may use exact masks of generated scenes or a detector
+with a segmenter.
 
 Source: Argos, section 3.1, equations 1-9. Choices and deviations:
 
-- Equation 9 has w_S above the fraction bar and w_G below; both are read as the one weight of grounding.
-- A term without a value is left out and the weights of the others are renormalised. A response without points then
-  earns no less than one whose points are all right; `ArgosSettings.require_points` scores it 0 instead, as it
-  does a response whose points all have labels that the model cannot tell about.
-- Equation 2 writes M(x, y); here the mask is indexed row first, [y, x], at the pixel that holds the point.
-- P(ŷ | q, r, v) is normalised by length: the geometric mean over the answer's tokens. Equation 5 is the product,
-  under which a long right answer is worth less than a short one.
+- Equation 9 has w_S above the fraction bar and w_G below; both are read as the single weight of grounding.
+- A term without a value is left out and the weights of the others are renormalized. By that rule a response without
+  points earns no less than one with only right points; `ArgosSettings.require_points` scores it 0 instead. The same
+  holds for a response with only labels that the model cannot judge.
+- Equation 2 writes M(x, y); here the mask is indexed row first, [y, x], at the pixel that contains the point.
+- P(ŷ | q, r, v) is normalized by length: the geometric mean over the answer's tokens. Equation 5 is the product,
+  which rewards a long right answer less than a short one.
 - The paper averages two kinds of video score, frames and segments; its prompts extract three. Here the mean is over
-  points in frames, moments and segments, those that have a value.
-- In a video, points of which the mask model can tell about none, such as those that name no frame, count as misses
-  where points are required: else to leave the frame out would pay.
-- The image's mask model says "no such object" with an empty mask, which scores 0. None means that it cannot tell.
+  points in frames, moments, and segments, as far as they have a value.
+- If points are required in a video and the mask model cannot judge any of them, as when they name no frame, they
+  count as misses. Otherwise omitting the frame would pay.
+- The image's mask model signals "no such object" with an empty mask, which scores 0. None means that it cannot judge.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ from vlm_envs.trajectory import Trajectory
 from vlm_envs.validation import require_above, require_at_least, require_between
 
 Extent = tuple[float, float]
-"""Where the right and lower edge of an image are in the units in which points are written, such as (100, 100)."""
+"""Width and height of an image in the units of its points, such as (100, 100)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArgosSettings(RewardSettings):
-    """The gate and the weights. A weight of 0 takes its term out of the mean, and nobody is asked about it.
+    """The gate and the weights. A weight of 0 removes its term from the mean, and its models are not asked.
 
     Attributes:
         threshold: τ: accuracy below it is the whole reward. Source: Argos, equation 9; our choice, none is printed.
@@ -71,10 +71,10 @@ class ArgosSettings(RewardSettings):
             to 8; our choice, none is printed.
         reasoning_weight: w_R; 0 for the ablation without reasoning quality, both 0 for outcome only. Source: Argos,
             equation 9 and tables 6 to 8; our choice, none is printed.
-        relative_tolerance: The largest relative error of a number that is right. The world's own score keeps to the
-            paper's. Source: Argos, equation 8.
-        require_points: Whether a response that points at nothing scores 0 for grounding, where a mask model is given;
-            so does one that points only at what the model cannot tell about. Source: our choice.
+        relative_tolerance: The largest relative error of a right number. The world's own score uses the paper's value.
+            Source: Argos, equation 8.
+        require_points: Whether a response that points at nothing, or only at things that the mask model cannot judge,
+            scores 0 for grounding; applies only with a mask model. Source: our choice.
     """
 
     threshold: float = 0.5
@@ -85,7 +85,7 @@ class ArgosSettings(RewardSettings):
     require_points: bool = True
 
     def __post_init__(self) -> None:
-        """Refuses weights that no mean can be made of."""
+        """Raises `ConfigError` for weights that have no mean."""
         super().__post_init__()
         require_between(self, 0, 1, "threshold")
         require_above(self, 0, "accuracy_weight")
@@ -93,18 +93,18 @@ class ArgosSettings(RewardSettings):
 
 
 LENIENT = ArgosSettings(require_points=False)
-"""Points are not required where it is not known whether there is anything to point at."""
+"""Settings for samples that may have nothing to point at: points are not required."""
 
 
 def point_score(point: WrittenPoint, mask: Mask, extent: Extent | None = None) -> float:
-    """Returns the score mask[y, x]: 1 for a point on the mask, 0 for one beside it, outside the image or unreadable.
+    """Returns the score mask[y, x]: 1 for a point on the mask, 0 for one off the mask, off the image, or unreadable.
 
     Args:
-        point: In a space of the mask's image.
+        point: In some coordinate space of the mask's image.
         mask: bool[height, width].
-        extent: Of that space; None for the mask's pixels.
+        extent: Extent of that space; None for the mask's pixels.
 
-    Source: Argos, equation 2. Choice: a point with decimals is in the pixel that holds it.
+    Source: Argos, equation 2. Choice: a point with decimals belongs to the pixel that contains it.
     """
     height, width = mask.shape
     across, down = extent or (width, height)
@@ -115,14 +115,14 @@ def point_score(point: WrittenPoint, mask: Mask, extent: Extent | None = None) -
 
 
 def spatial_score(points: Iterable[WrittenPoint], mask_model: MaskModel, extent: Extent | None = None) -> float | None:
-    """Returns R_spatial: the mean score of the points that the model can tell about; None without any.
+    """Returns R_spatial: the mean score of the points that the mask model can judge; None without any.
 
     Args:
         points: From the model's response.
-        mask_model: Asked once a label and moment.
-        extent: Of the space of the points; None for the masks' pixels.
+        mask_model: Asked once per label and moment.
+        extent: Extent of the points' coordinate space; None for the masks' pixels.
 
-    Source: Argos, equation 3. Choice: points that it cannot tell about are left out.
+    Source: Argos, equation 3. Choice: points that it cannot judge are left out.
     """
     look = functools.cache(mask_model)
     masks = [(point, look(point.label, point.frame, point.time_s)) for point in points]
@@ -130,7 +130,7 @@ def spatial_score(points: Iterable[WrittenPoint], mask_model: MaskModel, extent:
 
 
 def description_score(anchors: Iterable[Moment | Segment], is_true: DescriptionModel) -> float | None:
-    """Returns the part of the descriptions that are true, of those that the model can tell about; None without any.
+    """Returns the share of true descriptions among those that the model can judge; None without any.
 
     Source: Argos, equation 4.
     """
@@ -148,12 +148,12 @@ def video_score(
     """Returns the unweighted mean of the categories' means: points in frames, moments, segments; None without any.
 
     Args:
-        response: What was read.
-        mask: For points; None leaves them out.
-        description: For moments and segments.
-        extent: Of the space of the points; None for the masks' pixels.
-        require_points: Whether points that the mask model cannot tell about, such as those that name no frame, count as
-            misses where it can tell about none.
+        response: The parsed response.
+        mask: Mask model for points; None leaves them out.
+        description: Description model for moments and segments.
+        extent: Extent of the points' coordinate space; None for the masks' pixels.
+        require_points: Whether the points count as misses if the mask model cannot judge any of them, as when they name
+            no frame.
 
     Source: Argos, section 3.1, temporal rewards.
     """
@@ -173,11 +173,11 @@ def reasoning_quality(log_probs: Sequence[float]) -> float | None:
         log_probs: Natural logarithms, at most 0; minus infinity is a probability of 0.
 
     Returns:
-        The geometric mean of the probabilities; None when there are no tokens or a value is no log-probability.
+        The geometric mean of the probabilities; None without tokens or if a value is not a log-probability.
 
-    Source: Argos, equation 5. Choice: normalised by length.
+    Source: Argos, equation 5. Choice: normalized by length.
     """
-    # Sums over a vocabulary in half precision come out a little above 1.
+    # In half precision, sums over a vocabulary can slightly exceed 1.
     if not log_probs or any(math.isnan(value) or value > 1e-2 for value in log_probs):
         return None
     return math.exp(min(0.0, sum(log_probs) / len(log_probs)))
@@ -186,7 +186,7 @@ def reasoning_quality(log_probs: Sequence[float]) -> float | None:
 def gated_mean(
     accuracy: float, grounding: float | None, reasoning: float | None, settings: ArgosSettings | None = None
 ) -> Reward:
-    """Returns R_acc when R_acc < τ, else the weighted mean of accuracy, grounding and reasoning.
+    """Returns R_acc if R_acc < τ, else the weighted mean of accuracy, grounding, and reasoning.
 
     Args:
         accuracy: In [0, 1].
@@ -195,7 +195,7 @@ def gated_mean(
         settings: Threshold and weights.
 
     Returns:
-        The terms `accuracy`, `grounding` and `reasoning`, each with its share of the mean.
+        The terms `accuracy`, `grounding`, and `reasoning`, each with its share of the mean.
 
     Source: Argos, equation 9.
     """
@@ -222,13 +222,13 @@ async def argos_reward(
     Args:
         text: The model's own text.
         key: The true answer and the question.
-        models: Of the sample. A description model makes it a video. None but the answer's is asked when the
-            accuracy is below the gate.
+        models: The sample's models. With a description model the sample is a video. If the accuracy is below the gate,
+            only the answer judge is asked.
         settings: Gate and weights; by default points are not required.
-        extent: Of the space in which points are written; None for pixels of the mask's image.
+        extent: Extent of the points' coordinate space; None for pixels of the mask's image.
 
     Returns:
-        The gated reward; unavailable when the answer's judge, the likelihood model or the mask model was.
+        The gated reward; unavailable if the answer judge, the likelihood model, or the mask model was.
 
     Source: Argos, section 3.1.
     """
@@ -254,7 +254,7 @@ async def argos_reward(
 
 
 async def _asked(points: Iterable[WrittenPoint], model: AskedMaskModel) -> MaskModel | Unavailable:
-    """Returns a mask model of what another says, which is asked about all points first: none waits for another's."""
+    """Asks a mask model about all points concurrently and returns its answers as a synchronous mask model."""
     asked = list(dict.fromkeys((point.label, point.frame, point.time_s) for point in points))
     answers = await asyncio.gather(*(resolved(model(*question)) for question in asked))
     masks = dict(zip(asked, answers, strict=True))
@@ -278,25 +278,25 @@ def _grounding(
         score = video_score(response, mask, description, extent, require_points=settings.require_points)
     else:
         score = spatial_score(response.points, mask, extent) if mask is not None else None
-    # A label that means nothing to the model must not be worth more than one that does.
+    # A label that the model does not know must not earn more than one that it knows.
     return 0.0 if score is None and require_points else score
 
 
 def _mean(scores: Iterable[float | None]) -> float | None:
-    """Returns the mean of the scores that are there; None without any."""
-    there = [score for score in scores if score is not None]
-    return math.fsum(there) / len(there) if there else None
+    """Returns the mean of the scores that are not None; None without any."""
+    present = [score for score in scores if score is not None]
+    return math.fsum(present) / len(present) if present else None
 
 
 class ArgosJudge(EachByItself):
-    """The verifier, which also measures how well the last episodes were grounded, rewarded for it or not.
+    """The verifier, which also measures how well the last episodes were grounded, even if grounding earns nothing.
 
-    The measure covers generated images and clips with something to point at, where it is exact. So runs with and
-    without the term can be compared, and a reward that is earned without a look is seen.
+    The metric covers generated images and clips with something to point at, for which it is exact. It makes runs with
+    and without the grounding term comparable and reveals rewards earned without looking.
 
     Args:
         reward_of: The reward of one episode.
-        answer_judge: Asked ahead; None for none.
+        answer_judge: The judge to ask while other episodes are played; None without one.
     """
 
     _measured: Sequence[tuple[float, bool]] = ()
@@ -308,18 +308,18 @@ class ArgosJudge(EachByItself):
     async def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
         """Returns the reward of each episode, in order."""
         rewards = await super().__call__(episodes)
-        known = [each for each in episodes if is_generated(each) and final_state(each)["evidence"]]
-        self._measured = [(exact_grounding(each), each.success) for each in known]
+        generated = [episode for episode in episodes if is_generated(episode) and final_state(episode)["evidence"]]
+        self._measured = [(exact_grounding(episode), episode.success) for episode in generated]
         return rewards
 
     async def ask_ahead(self, episode: Trajectory) -> None:
-        """Asks about the answer; the other models are asked about a whole batch."""
+        """Asks about the answer only; the other models answer in batches."""
         if self._answer_judge is not None:
             answer = read_response(own_pieces(episode)[-1]).answer
             await match_answer(answer, key_of(episode), self._answer_judge)
 
     def metrics(self) -> dict[str, float]:
-        """Returns the mean of their grounding, in [0, 1], and the share that is right with less than half of it."""
+        """Returns the last episodes' mean grounding and the share that is right with grounding below 0.5."""
         if not self._measured:
             return {}
         return {
@@ -329,7 +329,7 @@ class ArgosJudge(EachByItself):
 
 
 def exact_grounding(episode: Trajectory) -> float:
-    """Returns how well an episode in a generated picture or clip is grounded, in [0, 1]; 0 without points."""
+    """Returns how well an episode with a generated image or clip is grounded, in [0, 1]; 0 without points."""
     mask, description = exact_masks(episode), exact_descriptions(episode)
     response = read_response(own_pieces(episode)[-1])
     return _grounding(response, mask, description, ArgosSettings(), point_extent(episode)) or 0.0
@@ -339,7 +339,7 @@ def argos_judge(models: JudgeModels, settings: ArgosSettings | None = None) -> E
     """Returns the verifier of episodes of strategy `points`.
 
     Args:
-        models: Whom it asks for masks, likelihoods and about answers.
+        models: Models for masks, likelihoods, and answers.
         settings: Gate and weights.
     """
     settings = settings or ArgosSettings()
@@ -351,8 +351,8 @@ def argos_judge(models: JudgeModels, settings: ArgosSettings | None = None) -> E
         masks = partial(seen_masks, BatchedModel(models.picture_masks))
 
     async def reward_of(episode: Trajectory) -> Reward:
-        # Only a generated picture is known to hold nothing to point at. Elsewhere boxes are missing because nobody drew
-        # them: were points not required there, a response without any would earn more than one with half of them right.
+        # Only a generated image is certain to hold nothing to point at. Elsewhere the boxes are just not annotated; if
+        # points were optional there, a response without any would earn more than one with half of them right.
         is_empty = is_generated(episode) and not final_state(episode)["evidence"]
         return await argos_reward(
             own_pieces(episode)[-1],
@@ -385,4 +385,4 @@ def _argos(settings: ArgosSettings) -> EpisodeReward:
 
 
 ARGOS = _argos(ArgosSettings())
-"""It has no term for the format."""
+"""The reward has no term for the format."""

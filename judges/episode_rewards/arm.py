@@ -1,15 +1,15 @@
-"""The rewards of ARM-Thinker, an agent that judges with tools, and its filter of trajectories.
+"""The rewards of ARM-Thinker, an agent that judges with tools, and its trajectory filter.
 
-Whether a tool was called, and whether the call worked, is what the environment recorded. It is never searched for
-in a transcript: a model that writes `<tool_response>` itself has called nothing.
+Tool calls and their success come from the environment's records, never from the transcript: a model that writes
+`<tool_response>` itself has called nothing.
 
-The reward `agentic` is the verdict of ARM-Thinker's judge on the last response of an episode of any world.
+The reward `agentic` is the verdict of ARM-Thinker's judge on the last response of an episode in any world.
 
 Source: ARM-Thinker, section 3.3.2, equations 4 and 5; section 3.2 for the filters; section 5.5 for the two rewards that
 it is compared with. The paper prints no weights.
 Choices: 0.3 format, 0.1 attempt, 0.7 accuracy, 0.5 success; a wrong format earns nothing at all; a wrong answer without
-a call, a case that equation 5 leaves out, earns the format reward. An episode that ends without an answer is not in the
-format, in either stage: the authors' released code reads R_format off the last response, a thought and an answer.
+a call, a case that equation 5 omits, earns the format reward. An episode that ends without an answer has a wrong format
+in both stages: the authors' released code reads R_format from the last response, a thought and an answer.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ RejectionReason = Literal["unavailable", "format", "accuracy", "behaviour"]
 
 @dataclass(frozen=True, kw_only=True)
 class ArmSettings(RewardSettings):
-    """What all rewards of ARM-Thinker's trajectories have in common. The paper prints no weight.
+    """Settings that all ARM-Thinker rewards share. The paper prints no weight.
 
     Attributes:
-        format_weight: R_f, for an episode whose every response is in the think-act-observe format. Source: ARM-Thinker,
+        format_weight: R_f, for an episode with every response in the think-act-observe format. Source: ARM-Thinker,
             equations 4 and 5; our choice.
-        needs_format: Whether a wrong format earns nothing at all; else it only earns no R_f, as the paper's equations
-            may be read. Source: our choice.
-        needs_tools: Whether a trajectory to imitate must hold a call that worked; for curation. Source: ARM-Thinker,
-            section 3.2, behaviour.
+        needs_format: Whether a wrong format earns nothing at all; otherwise it loses only R_f, another reading of the
+            paper's equations. Source: our choice.
+        needs_tools: Whether a trajectory to imitate must contain a successful call; for curation. Source: ARM-Thinker,
+            section 3.2, behavior.
     """
 
     format_weight: float = 0.3
@@ -51,9 +51,9 @@ class ArmSettings(RewardSettings):
     needs_tools: bool = True
 
     def __post_init__(self) -> None:
-        """Refuses weights that make a fault worth something."""
+        """Raises `ConfigError` for negative weights, which would reward faults."""
         super().__post_init__()
-        require_at_least(self, 0, *(each.name for each in fields(self) if each.name.endswith("_weight")))
+        require_at_least(self, 0, *(field.name for field in fields(self) if field.name.endswith("_weight")))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,25 +61,25 @@ class ArmExplorationSettings(ArmSettings):
     """The constants of stage 1.
 
     Attributes:
-        attempt_weight: R_try, for calls, whether they work or not. Source: ARM-Thinker, equation 4; our choice.
-        min_calls: Calls that earn it. Source: ARM-Thinker, equation 4, more than 0.
+        attempt_weight: R_try, for calls, whether they succeed or not. Source: ARM-Thinker, equation 4; our choice.
+        min_calls: Number of calls that earns it. Source: ARM-Thinker, equation 4, more than 0.
     """
 
     attempt_weight: float = 0.1
     min_calls: int = 1
 
     def __post_init__(self) -> None:
-        """Refuses no calls as an attempt."""
+        """Raises `ConfigError` if an attempt needs no calls."""
         super().__post_init__()
         require_at_least(self, 1, "min_calls")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArmOutcomeSettings(ArmSettings):
-    """The constants of a reward by accuracy and format: the ablation's first rival, and what the others add to.
+    """The constants of the accuracy-and-format reward: the ablation's first baseline, which the others extend.
 
     Attributes:
-        accuracy_weight: R_acc, for a right final answer; of a partly right one that part. Source: ARM-Thinker,
+        accuracy_weight: R_acc, for a right final answer; a partly right one earns that share. Source: ARM-Thinker,
             equation 5; our choice.
         right_above: An answer counts as right if its score is above this. Source: ARM-Thinker, equation 5, R_acc > 0.
     """
@@ -88,7 +88,7 @@ class ArmOutcomeSettings(ArmSettings):
     right_above: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuses a bound that no answer passes."""
+        """Raises `ConfigError` for a bound that no answer exceeds."""
         super().__post_init__()
         require_between(self, 0, 1, "right_above", includes=(True, False))
 
@@ -99,9 +99,9 @@ class ArmAccuracySettings(ArmOutcomeSettings):
 
     Attributes:
         attempt_weight: R_try, for calls before a wrong answer. Source: ARM-Thinker, equation 5; our choice.
-        min_calls: Calls that earn it. Source: ARM-Thinker, equation 5, more than 0.
-        success_weight: R_succ, for a right answer after calls that worked. Source: ARM-Thinker, equation 5; our choice.
-        min_successful_calls: Calls that worked which earn it. Source: ARM-Thinker, equation 5, more than 0.
+        min_calls: Number of calls that earns it. Source: ARM-Thinker, equation 5, more than 0.
+        success_weight: R_succ, for a right answer after successful calls. Source: ARM-Thinker, equation 5; our choice.
+        min_successful_calls: Number of successful calls that earns it. Source: ARM-Thinker, equation 5, more than 0.
     """
 
     attempt_weight: float = 0.1
@@ -110,40 +110,40 @@ class ArmAccuracySettings(ArmOutcomeSettings):
     min_successful_calls: int = 1
 
     def __post_init__(self) -> None:
-        """Refuses no calls as an attempt or a success."""
+        """Raises `ConfigError` if an attempt or a success needs no calls."""
         super().__post_init__()
         require_at_least(self, 1, "min_calls", "min_successful_calls")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArmFixedBonusSettings(ArmOutcomeSettings):
-    """The constants of the ablation's second rival.
+    """The constants of the ablation's second baseline.
 
     Attributes:
-        bonus_weight: For calls, whatever they give and whatever the answer is; as much as R_succ, so that both rewards
-            pay the same at most. Source: ARM-Thinker, section 5.5, "Fixed Tool Reward"; our choice.
-        min_calls: Calls that earn it. Source: ARM-Thinker, section 5.5; our choice, as in equation 5.
+        bonus_weight: For calls, regardless of their results and the answer; equal to R_succ, so that both rewards have
+            the same maximum. Source: ARM-Thinker, section 5.5, "Fixed Tool Reward"; our choice.
+        min_calls: Number of calls that earns it. Source: ARM-Thinker, section 5.5; our choice, as in equation 5.
     """
 
     bonus_weight: float = 0.5
     min_calls: int = 1
 
     def __post_init__(self) -> None:
-        """Refuses a bonus for no call."""
+        """Raises `ConfigError` for a bonus without calls."""
         super().__post_init__()
         require_at_least(self, 1, "min_calls")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArmOutcome:
-    """What an episode came to.
+    """The outcome of an episode.
 
     Attributes:
-        format_correct: Whether every response had the asked format, and the last one answered; full stops,
-            quotation marks and invisible characters alone are no answer.
+        format_correct: Whether every response had the requested format and the last one answered; periods, quotation
+            marks, and invisible characters alone are not an answer.
         answer: The final answer's score, in [0, 1].
-        calls: The environment's records, in order; calls to unknown tools or with broken arguments are no records
-            of success, and whether they are records at all is the environment's to say.
+        calls: The environment's records, in order; it decides whether to record calls to unknown tools or with invalid
+            arguments, which never count as successful.
     """
 
     format_correct: bool
@@ -152,30 +152,30 @@ class ArmOutcome:
 
     @property
     def num_successful_calls(self) -> int:
-        """Calls that gave a result."""
+        """Number of calls that returned a result."""
         return sum(call.succeeded for call in self.calls)
 
     def accuracy(self, settings: ArmOutcomeSettings) -> float:
-        """Returns the final answer's score; 0 where it does not count as right."""
+        """Returns the final answer's score; 0 if it does not count as right."""
         return self.answer.value if self.answer.available and self.answer.value > settings.right_above else 0.0
 
 
 def exploration_reward(outcome: ArmOutcome, settings: ArmExplorationSettings | None = None) -> Reward:
     """Returns the reward of stage 1: R_format + R_try [calls > 0]; the answer does not matter.
 
-    Its terms are `format` and `attempt`; both are 0 when the format is wrong.
+    Its terms are `format` and `attempt`; both are 0 if the format is wrong.
 
-    Source: ARM-Thinker, equation 4. Choice: nothing is paid when the format is wrong.
+    Source: ARM-Thinker, equation 4. Choice: a wrong format earns nothing.
     """
     settings = settings or ArmExplorationSettings()
     return _weighted(outcome, {"attempt": len(outcome.calls) >= settings.min_calls}, settings)
 
 
 def accuracy_reward(outcome: ArmOutcome, settings: ArmAccuracySettings | None = None) -> Reward:
-    """Returns the reward of stage 2: of a right answer, more after a call that worked; of a wrong one, the attempt's.
+    """Returns the reward of stage 2: accuracy and tool success for a right answer, the attempt for a wrong one.
 
-    Wrong: R_format + R_try [calls > 0]. Right: R_format + R_acc, + R_succ when a call succeeded. A partly right answer
-    earns that part of R_acc. Unavailable when the answer's judge was and the format is right.
+    Wrong: R_format + R_try [calls > 0]. Right: R_format + R_acc, + R_succ if a call succeeded. A partly right answer
+    earns that share of R_acc. Unavailable if the answer judge was and the format is right.
 
     Source: ARM-Thinker, equation 5. Choices: see the module.
     """
@@ -190,9 +190,9 @@ def accuracy_reward(outcome: ArmOutcome, settings: ArmAccuracySettings | None = 
 
 
 def accuracy_and_format_reward(outcome: ArmOutcome, settings: ArmOutcomeSettings | None = None) -> Reward:
-    """Returns R_format + R_acc: tools are worth nothing by themselves.
+    """Returns R_format + R_acc: tools earn nothing by themselves.
 
-    Unavailable as `accuracy_reward` is.
+    Unavailable in the same cases as `accuracy_reward`.
 
     Source: ARM-Thinker, section 5.5 and figure 4, "Only Acc & Fmt Reward".
     """
@@ -201,9 +201,9 @@ def accuracy_and_format_reward(outcome: ArmOutcome, settings: ArmOutcomeSettings
 
 
 def fixed_tool_bonus_reward(outcome: ArmOutcome, settings: ArmFixedBonusSettings | None = None) -> Reward:
-    """Returns R_format + R_acc + a bonus [calls > 0], whether a call worked or not and the answer is right or not.
+    """Returns R_format + R_acc + a bonus [calls > 0], regardless of the calls' success and the answer.
 
-    Unavailable as `accuracy_reward` is.
+    Unavailable in the same cases as `accuracy_reward`.
 
     Source: ARM-Thinker, section 5.5 and figure 4, "Fixed Tool Reward".
     """
@@ -213,13 +213,13 @@ def fixed_tool_bonus_reward(outcome: ArmOutcome, settings: ArmFixedBonusSettings
 
 
 def rejection_reason(outcome: ArmOutcome, *, needs_tools: bool = True) -> RejectionReason | None:
-    """Returns why an expert's trajectory is not to be trained on; None when it is.
+    """Returns why an expert's trajectory is unfit for training; None if it is fit.
 
     Args:
         outcome: Of the trajectory.
-        needs_tools: Whether it must hold a call that worked. False for data that come without tools.
+        needs_tools: Whether it must contain a successful call. False for data without tools.
 
-    Source: ARM-Thinker, section 3.2: format, accuracy, behaviour. Choice: accuracy means a full score.
+    Source: ARM-Thinker, section 3.2: format, accuracy, behavior. Choice: accuracy means a full score.
     """
     if not outcome.format_correct:
         return "format"
@@ -231,7 +231,7 @@ def rejection_reason(outcome: ArmOutcome, *, needs_tools: bool = True) -> Reject
 
 
 def _of_answer(outcome: ArmOutcome, extra: dict[str, float], settings: ArmOutcomeSettings) -> Reward:
-    """Returns a reward that rests on the answer: unavailable where that is, unless the format decides alone."""
+    """Returns a reward that depends on the answer: unavailable if the answer is, unless the format alone decides."""
     is_decided = settings.needs_format and not outcome.format_correct
     if not outcome.answer.available and not is_decided:
         return Reward.unavailable(outcome.answer.reason)
@@ -255,8 +255,8 @@ async def arm_outcome(episode: Trajectory, answer_judge: AnswerJudge | None = No
 def _outcome(episode: Trajectory, answer: JudgeScore) -> ArmOutcome:
     state = final_state(episode)
     return ArmOutcome(
-        # Looking for ever is not the format: the last response of a think-act-observe chain is the answer, and one of
-        # a full stop or of characters that nobody sees is none, as for `match_answer`.
+        # A think-act-observe chain must end in an answer. As in `match_answer`, a period or invisible characters alone
+        # are not an answer.
         format_correct=all(formats_correct(episode)) and bool(read_answer(state["answer"])),
         answer=answer,
         calls=tuple(CallRecord(**call) for call in state["calls"]),
@@ -273,7 +273,7 @@ def _arm(name: str, reward_of: Callable[[ArmOutcome, Any], Reward], settings: Ar
     def rejection_reason_of(episode: Trajectory) -> RejectionReason | None:
         answer = match_by_rule(final_state(episode)["answer"], key_of(episode))
         if answer is None:
-            raise ConfigError("A semantic answer key needs a judge; curation settles such answers first.")
+            raise ConfigError("A semantic answer key needs a judge; curation must judge such answers first.")
         return rejection_reason(_outcome(episode, answer), needs_tools=needs_tools)
 
     needs_tools, has_answer = settings.needs_tools, isinstance(settings, ArmOutcomeSettings)
@@ -291,14 +291,14 @@ def _arm(name: str, reward_of: Callable[[ArmOutcome, Any], Reward], settings: Ar
 
 
 ARM_EXPLORATION = _arm("arm_exploration", exploration_reward, ArmExplorationSettings())
-"""Stage 1: pays form and attempts, no answer."""
+"""Stage 1: pays for format and attempts, not for the answer."""
 
 ARM_ACCURACY = _arm("arm_accuracy", accuracy_reward, ArmAccuracySettings())
-"""Stage 2. With `needs_tools=False` a rollout without a call that worked may be imitated, too."""
+"""Stage 2. With `needs_tools=False`, rollouts without a successful call may be imitated, too."""
 
 ARM_ACCURACY_AND_FORMAT = _arm("arm_accuracy_and_format", accuracy_and_format_reward, ArmOutcomeSettings())
 ARM_FIXED_TOOL_BONUS = _arm("arm_fixed_tool_bonus", fixed_tool_bonus_reward, ArmFixedBonusSettings())
-"""The two rivals of the paper's ablation, in place of stage 2."""
+"""The two baselines of the paper's ablation, which replace stage 2."""
 
 
 def _agentic(models: JudgeModels) -> EpisodeJudge:
@@ -313,8 +313,8 @@ def _agentic(models: JudgeModels) -> EpisodeJudge:
         )
 
     async def reward_of(episode: Trajectory) -> Reward:
-        """Returns the verdict, as the only term; unavailable where there is none."""
-        # By turns, which an episode keeps when it is given another world's name
+        """Returns the verdict as the only term; unavailable without one."""
+        # Keyed by the turns, which an episode keeps when it is given another env id
         verdict = await models.once(id(episode.turns), lambda: verdict_on(episode))
         if not verdict.available:
             return Reward.unavailable(verdict.reason)

@@ -1,8 +1,7 @@
-"""What the judges of whole episodes read in a trajectory of a question-answering world.
+"""Reads trajectories of question-answering worlds for episode rewards.
 
-They read nothing but what the world recorded: the model's own pieces, one per turn and cut where generation counts as
-over, whether each was in the format, the final state, and the pictures that came with the question. What tools said is
-in none of these.
+Only the world's records are read: the model's own pieces, one per turn and cut where the response counts as complete,
+their format flags, the final state, and the images shown with the question. None of these contains tool output.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ def final_state(trajectory: Trajectory) -> Mapping[str, Any]:
 
 
 def strategy_of(trajectory: Trajectory) -> str:
-    """Returns the strategy (prompt format) an episode was played with."""
+    """Returns the strategy (prompt format) that an episode was played with."""
     return str(trajectory.turns[-1].info["prompt_format"])
 
 
 def shown_images(trajectory: Trajectory) -> tuple[npt.NDArray[np.uint8], ...]:
-    """Returns the pictures that were shown with the question, each uint8[height, width, 3]; for models that look."""
+    """Returns the images that were shown with the question, each uint8[height, width, 3]."""
     return observation_images(trajectory.turns[0].observation)
 
 
 def formats_correct(trajectory: Trajectory) -> tuple[bool, ...]:
-    """Returns whether each response was in the format."""
+    """Returns whether each response had the right format."""
     return tuple(bool(turn.info.get("format_correct")) for turn in trajectory.turns)
 
 
 def own_pieces(trajectory: Trajectory) -> tuple[str, ...]:
-    """Returns the responses, each cut where it counts as over; in worlds that do not ask they count as a whole."""
+    """Returns the responses, each cut where it counts as complete; uncut in worlds without questions."""
     response_format = QA_FORMATS.get(strategy_of(trajectory))
     texts = (turn.response_text for turn in trajectory.turns)
     if response_format is None:
@@ -51,9 +50,10 @@ def own_pieces(trajectory: Trajectory) -> tuple[str, ...]:
 
 
 def query_id(trajectory: Trajectory) -> str:
-    """Returns a name of the question among all data sets of a run: sample's id, and what is shown, asked and right.
+    """Returns an id of the question that is unique among all datasets of a run.
 
-    Ids alone are the same for tables of one name in two folders. In a world without samples it is the start state's.
+    It combines the sample id with digests of the images, question, and truth, because tables of one name in two folders
+    share sample ids. In a world without samples it identifies the start state.
     """
     state = final_state(trajectory)
     if "sample_id" not in state:
@@ -63,7 +63,7 @@ def query_id(trajectory: Trajectory) -> str:
 
 
 def key_of(trajectory: Trajectory) -> AnswerKey:
-    """Returns the truth; an answer compared by similarity is compared so."""
+    """Returns the answer key: the truth and the kind of comparison."""
     state = final_state(trajectory)
     return AnswerKey(
         kind=state["answer_kind"],
@@ -75,7 +75,7 @@ def key_of(trajectory: Trajectory) -> AnswerKey:
 
 
 def num_objects(trajectory: Trajectory) -> int | None:
-    """Returns the true count, where the question asks for one."""
+    """Returns the true count; None if the question does not ask for one."""
     key = key_of(trajectory)
     if key.kind != "number" or not str(final_state(trajectory)["category"]).startswith("count"):
         return None
@@ -84,22 +84,22 @@ def num_objects(trajectory: Trajectory) -> int | None:
 
 
 def box_extent(trajectory: Trajectory) -> tuple[int, int]:
-    """Returns width and height of the first picture in the units in which boxes are written.
+    """Returns the width and height of the first image in the units of written boxes.
 
     Raises:
-        ValueError: If the episode shows no picture.
+        ValueError: The episode shows no image.
     """
     extent = written_extent(final_state(trajectory))
     if extent is None:
-        raise ValueError("The episode shows no picture, so nothing can be written in its coordinates.")
+        raise ValueError("The episode shows no image, so there are no coordinates to write boxes in.")
     return int(extent[0]), int(extent[1])
 
 
 def point_extent(trajectory: Trajectory) -> tuple[float, float] | None:
-    """Returns width and height of a picture in the units in which points are written; None without a picture."""
+    """Returns the width and height of an image in the units of written points; None without an image."""
     return written_extent({**final_state(trajectory), "strategy": "points"})
 
 
 def true_boxes(trajectory: Trajectory) -> tuple[WrittenBox, ...]:
-    """Returns boxes of what the answer rests on, in the strategy's space."""
-    return tuple(WrittenBox(*each["box"]) for each in final_state(trajectory)["evidence"])
+    """Returns the boxes of the answer's evidence, in the strategy's coordinate space."""
+    return tuple(WrittenBox(*evidence["box"]) for evidence in final_state(trajectory)["evidence"])

@@ -1,8 +1,8 @@
-"""What an episode reward is: the worlds it reads, the models it asks, and the constants that users may set.
+"""The interface of episode rewards: the worlds they read, the models they ask, and the constants users can set.
 
     recorded episodes ── judge of a paper ──> one `Reward` each
 
-The constants are a frozen dataclass whose fields a user may set by name:
+The constants are a frozen dataclass whose fields users can set by name:
 
     class Settings(RewardSettings)      defaults, ranges; each field's docstring ends with its source
     `answer_weight=1.5`  ── read ──>    the same class, one field changed
@@ -40,7 +40,7 @@ from vlm_envs.validation import (
 )
 
 WorldReward = Literal["answer_reward", "format_reward"]
-"""An argument of question-answering worlds: what they themselves pay for."""
+"""An argument of question-answering worlds for a reward that the world itself pays."""
 
 _ENTRY = re.compile(r"^    (\w+): (.+(?:\n {8,}\S.*)*)", re.MULTILINE)
 _SOURCE = "Source: "
@@ -50,41 +50,41 @@ class EpisodeJudge(Protocol):
     """Rewards a batch of episodes."""
 
     def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward] | Awaitable[list[Reward]]:
-        """Returns the reward of each episode, in order; may be `async`. If it raises, the judge forgets the batch."""
+        """Returns the reward of each episode, in order; may be `async`. If it raises, it must forget the batch."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what is to be remembered across iterations, for a checkpoint: JSON types only."""
+        """Returns the state to keep across iterations, for a checkpoint: JSON types only."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues from what `state_dict` returned."""
+        """Restores the state from `state_dict`."""
         ...
 
     def metrics(self) -> dict[str, float]:
-        """Returns what there is to log besides the rewards."""
+        """Returns metrics to log in addition to the rewards."""
         ...
 
 
 @runtime_checkable
 class AskingEpisodeJudge(EpisodeJudge, Protocol):
-    """One whose questions about an episode may be asked before the others of its batch are over."""
+    """A judge that may ask about an episode before the rest of its batch is finished."""
 
     async def ask_ahead(self, episode: Trajectory) -> None:
-        """Asks what an episode's reward will ask, as far as that is known, through `JudgeModels.questions`."""
+        """Asks the known questions of an episode's reward early, through `JudgeModels.questions`."""
         ...
 
 
 class RejectionReason(Protocol):
-    """Says whether an episode is to be imitated."""
+    """Decides whether an episode should be imitated."""
 
     def __call__(self, trajectory: Trajectory, /) -> str | None:
-        """Returns why an episode is not to be imitated, in a word for the count of such; None if it is."""
+        """Returns why an episode should not be imitated, in one word that curation counts by; None if it should."""
         ...
 
 
 def rejection_reason_of(trajectory: Trajectory) -> str | None:
-    """Returns why an episode is not to be imitated, whatever its reward: its format, or no success; None if it is."""
+    """Returns why an episode should not be imitated, regardless of its reward; None if it should."""
     if not all(turn.info.get("format_correct") for turn in trajectory.turns):
         return "format"
     return None if trajectory.success else "accuracy"
@@ -92,23 +92,23 @@ def rejection_reason_of(trajectory: Trajectory) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeReward:
-    """A reward of whole episodes, as runs and curations find it by its name.
+    """An entry of the episode reward registry, which runs and curation look up by name.
 
     Attributes:
-        name: What it is chosen by; logs call its terms `name/term`.
+        name: Its unique name; logs call its terms `name/term`.
         build: Makes its judge.
-        strategies: The strategies (prompt formats) of worlds that it reads; None for any, of any world.
-        why_unreadable: Takes the arguments of a world of such a strategy; says why it cannot be read all the same, and
-            what to do about it. Empty where it can.
-        compares_with: A strategy without which it has nothing to compare with; None if it compares nothing.
-        models: What it asks, of what there is.
-        needs: What it cannot do without. An answer judge is needed only where the data have semantic answers.
-        answer_scale: The grades that its judge of answers may give: any other is unavailable there.
-        overlapping_rewards: What it rewards that worlds can reward by themselves, too.
-        rejection_reason: Why an episode is not to be imitated, whatever its reward; None if it is.
-        settings: Its constants, which a user may set; None if it has none.
-        configure: Makes the entry with other settings of the same type; given where `settings` are.
-        num_judgements: How often its judge of consistency is asked the same.
+        strategies: The strategies (prompt formats) that it reads; None for any strategy of any world.
+        why_unreadable: Takes the arguments of a world with such a strategy and returns why the reward still cannot read
+            it, and what to do; empty if it can.
+        compares_with: A strategy whose episodes it needs for comparison; None if it compares nothing.
+        models: The models that it asks if they are available.
+        needs: The models that it requires. An answer judge is required only if the data have semantic answers.
+        answer_scale: The grades that its answer judge may give; any other grade makes the score unavailable.
+        overlapping_rewards: Rewards that worlds could pay for the same thing.
+        rejection_reason: Returns why an episode should not be imitated, regardless of its reward; None if it should.
+        settings: Its constants, which users can set; None if it has none.
+        configure: Makes the entry with other settings of the same type; required with `settings`.
+        num_judgements: Number of times its consistency judge gets the same question.
     """
 
     name: str
@@ -126,14 +126,14 @@ class EpisodeReward:
     num_judgements: int = 1
 
     def with_settings(self, given: Mapping[str, Any], *, option: str = "setting") -> EpisodeReward:
-        """Returns the entry with some of its settings changed.
+        """Returns the entry with some settings changed.
 
         Args:
             given: New values by name.
-            option: What they were given by, for the error.
+            option: The command-line option or argument that set them, for the error.
 
         Raises:
-            ConfigError: It has no such setting, or a value has the wrong type or is out of its range.
+            ConfigError: It has no such setting, or a value has the wrong type or is out of range.
         """
         if self.settings is None or self.configure is None:
             require_known(given, [], of=self.name)
@@ -141,7 +141,7 @@ class EpisodeReward:
         return self.configure(changed(self.settings, given, of=self.name, option=option)) if given else self
 
     def make_judge(self, models: JudgeModels) -> EpisodeJudge:
-        """Returns the reward's judge; raises `ConfigError`, in one line, if it cannot be built or is none."""
+        """Returns the reward's judge; raises `ConfigError` if it cannot be built or is not an `EpisodeJudge`."""
         try:
             judge = self.build(models)
         except VLMEnvsError:
@@ -153,23 +153,24 @@ class EpisodeReward:
             require(
                 hasattr(judge, method),
                 f"The judge of the reward {self.name!r} has no {method}; got {judge!r}. See "
-                "judges.episode_rewards.episode_reward.EpisodeJudge for what a judge has.",
+                "judges.episode_rewards.episode_reward.EpisodeJudge for the methods of a judge.",
             )
         return judge
 
     def require_world(self, strategy: str, settings: Mapping[str, Any]) -> None:
-        """Refuses a world that the reward cannot read.
+        """Checks that the reward can read a world.
 
         Args:
-            strategy: Of the world.
-            settings: Its arguments.
+            strategy: Strategy (prompt format) of the world.
+            settings: Arguments of the world.
 
         Raises:
-            ConfigError: It says which strategies the reward reads, or what its `why_unreadable` says.
+            ConfigError: The reward does not read this strategy, or `why_unreadable` gives a reason.
         """
-        known = self.strategies or (strategy,)
+        readable = self.strategies or (strategy,)
         require(
-            strategy in known, f"The reward {self.name!r} reads prompt_format {' or '.join(known)}; got {strategy!r}."
+            strategy in readable,
+            f"The reward {self.name!r} reads prompt_format {' or '.join(readable)}; got {strategy!r}.",
         )
         reason = self.why_unreadable(settings)
         require(not reason, f"The reward {self.name!r} {reason}")
@@ -178,7 +179,7 @@ class EpisodeReward:
 async def rewards_by(
     name: str, judge: Callable[[Sequence[Trajectory]], Any], episodes: Sequence[Trajectory]
 ) -> list[Reward]:
-    """Returns what the judge of the reward `name` gives; raises `ConfigError` if it is not one `Reward` per episode."""
+    """Returns the rewards from the judge of the reward `name`; raises `ConfigError` unless it is one per episode."""
     given = await not_canceling(resolved(judge(episodes)), f"The judge of the reward {name!r}")
     is_list = isinstance(given, Sequence) and all(map(_has_numbers, given))
     require(
@@ -205,22 +206,22 @@ RewardOf = Callable[[Trajectory], Reward | Awaitable[Reward]]
 
 
 class EachByItself:
-    """A judge that rewards each episode by itself and remembers nothing; asynchronous rewards are awaited together.
+    """A stateless judge that rewards each episode independently; asynchronous rewards are awaited together.
 
     Args:
         reward_of: The reward of one episode.
-        is_asked_ahead: Whether it may be computed while other episodes are played, to ask its questions early.
+        is_asked_ahead: Whether to compute it while other episodes are played, so that its questions are asked early.
     """
 
     def __init__(self, reward_of: RewardOf, *, is_asked_ahead: bool = False) -> None:
         self._reward_of, self._is_asked_ahead = reward_of, is_asked_ahead
 
     async def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
-        """Returns the reward of each episode, in order; raises `ConfigError` if its function gives anything else."""
+        """Returns the reward of each episode, in order; raises `ConfigError` if `reward_of` returns anything else."""
         return await gather(map(self._rewarded, episodes))
 
     async def ask_ahead(self, episode: Trajectory) -> None:
-        """Asks what the reward of an episode asks."""
+        """Computes an episode's reward early if `is_asked_ahead`, so that its questions are asked."""
         if self._is_asked_ahead:
             await self._rewarded(episode)
 
@@ -229,7 +230,7 @@ class EachByItself:
         return self._required(given)
 
     def _required(self, given: Any) -> Reward:
-        """Returns what the function gave, which may be the user's own; raises `ConfigError` if it is no reward."""
+        """Returns the result of a function that may be the user's own; raises `ConfigError` unless it is a reward."""
         if _has_numbers(given):
             return cast("Reward", given)
         own = self._reward_of
@@ -243,8 +244,8 @@ class EachByItself:
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Refuses what another judge remembered."""
-        require(not state, f"This judge remembers nothing; the saved state has {sorted(state)}.")
+        """Raises `ConfigError` for a non-empty state, which must be from a different judge."""
+        require(not state, f"This judge has no state; the saved state has {sorted(state)}.")
 
     def metrics(self) -> dict[str, float]:
         """Returns nothing."""
@@ -256,15 +257,15 @@ class RewardSettings:
     """Constants of a reward. A subclass adds fields; each one's docstring entry ends with `Source:`."""
 
     def __post_init__(self) -> None:
-        """Refuses values of another type, which `-O` or a typo would else let pass; subclasses check the ranges."""
+        """Raises `ConfigError` for values of the wrong type; subclasses check the ranges."""
         hints = typing.get_type_hints(type(self))
-        for each in fields(self):
-            _require_type(field_name(self, each.name), hints[each.name], getattr(self, each.name))
+        for field in fields(self):
+            _require_type(field_name(self, field.name), hints[field.name], getattr(self, field.name))
 
     @property
     def given(self) -> tuple[str, ...]:
-        """What differs from the defaults, each as `name=value`: the `reward_settings` of a run or a curation."""
-        values = {each.name: (getattr(self, each.name), each.default) for each in fields(self)}
+        """Non-default settings, each as `name=value`: the `reward_settings` of a run or a curation."""
+        values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
         return tuple(f"{name}={value!r}" for name, (value, default) in values.items() if value != default)
 
 
@@ -273,13 +274,13 @@ SettingsT = TypeVar("SettingsT", bound=RewardSettings)
 
 @dataclass(frozen=True, kw_only=True)
 class Constant:
-    """One setting of a reward, as it is listed.
+    """One setting of a reward, for listings.
 
     Attributes:
-        name: What it is set by.
-        default: Its value unless it is set.
-        meaning: What it does, in a sentence or two.
-        source: Paper and equation, table or section, or that it is our choice.
+        name: Its name.
+        default: Its default value.
+        meaning: Its effect, in a sentence or two.
+        source: Paper and equation, table, or section; or "our choice".
     """
 
     name: str
@@ -289,25 +290,25 @@ class Constant:
 
 
 def changed(settings: SettingsT, given: Mapping[str, Any], *, of: str, option: str = "setting") -> SettingsT:
-    """Returns settings of which some are changed.
+    """Returns settings with some values changed.
 
     Args:
-        settings: The others.
+        settings: The current settings.
         given: New values by name.
         of: The reward's name, for the error.
-        option: What the values were given by, for the error.
+        option: The command-line option or argument that set the values, for the error.
 
     Raises:
-        ConfigError: There is no setting of a name, with the closest there is, or a value has the wrong type or is out
-            of its range.
+        ConfigError: A name is unknown, which suggests the closest one, or a value has the wrong type or is out of
+            range.
     """
-    require_known(given, [each.name for each in fields(settings)], of=of)
+    require_known(given, [field.name for field in fields(settings)], of=of)
     with fields_named({type(settings): {name: f"{option} {name}" for name in given}}):
         return replace(settings, **given)
 
 
 def require_known(given: Mapping[str, Any], known: list[str], *, of: str) -> None:
-    """Refuses settings that a reward does not have; raises `ConfigError`, which suggests the closest."""
+    """Raises `ConfigError` for settings that a reward does not have, and suggests the closest."""
     for name in given:
         require(
             name in known,
@@ -317,22 +318,22 @@ def require_known(given: Mapping[str, Any], known: list[str], *, of: str) -> Non
 
 
 def constants_of(settings: RewardSettings | None) -> list[Constant]:
-    """Returns the constants in their order; none for a reward without settings."""
+    """Returns the constants in field order; empty for a reward without settings."""
     if settings is None:
         return []
-    told = dict(_documented(type(settings)))
+    entries = dict(_documented(type(settings)))
     constants = []
-    for each in fields(settings):
-        meaning, _, source = told.get(each.name, "").partition(_SOURCE)
-        default = getattr(settings, each.name)
-        constants.append(Constant(name=each.name, default=default, meaning=meaning.strip(), source=source.strip()))
+    for field in fields(settings):
+        meaning, _, source = entries.get(field.name, "").partition(_SOURCE)
+        default = getattr(settings, field.name)
+        constants.append(Constant(name=field.name, default=default, meaning=meaning.strip(), source=source.strip()))
     return constants
 
 
 def _documented(kind: type) -> Iterator[tuple[str, str]]:
-    """Yields each attribute's name and what the docstrings of its class and those above it say, these first."""
-    for each in reversed(kind.__mro__):
-        attributes = (inspect.cleandoc(each.__doc__ or "")).partition("\nAttributes:\n")[2]
+    """Yields the name and docstring entry of each attribute, base classes first."""
+    for base in reversed(kind.__mro__):
+        attributes = (inspect.cleandoc(base.__doc__ or "")).partition("\nAttributes:\n")[2]
         for name, text in _ENTRY.findall(attributes):
             yield name, " ".join(text.split())
 

@@ -1,17 +1,17 @@
-"""Exact stand-ins for models on generated images and clips, and masks of what models saw in others.
+"""Exact substitutes for models on generated images and clips, and model-predicted masks for other images.
 
-What Argos asks models about a generated video is read off the clip's description:
+Argos's questions about a generated video are answered from the clip's description:
 
     point, label, frame ── `videos.clip_masks` ──> mask
     moment, segment ── its frames ── `video_sentences.describes` ──> true, false or open
 
 Choices:
 
-- A frame's number goes before its time. Where both are given, a description with the time of another frame is false.
-- An anchor that names no stretch of the clip is false: a frame that is not there, a range backwards. A point in such a
-  frame hits nothing.
-- A frame is shown until the next one is, so a segment may end when the clip does.
-- A point without a frame or a time says nothing that could be checked, and is left out.
+- A frame's number takes precedence over its time. If both are given, a description with the time of another frame is
+  false.
+- An anchor outside the clip, such as a missing frame or a reversed range, is false. A point in such a frame misses.
+- A frame lasts until the next one, so a segment may end with the clip.
+- A point without a frame or a time cannot be checked and is left out.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _FRAME_S = 1 / FRAMES_PER_SECOND
 _NOT_SAID = re.compile(r"</?points?\b[^<>]*>|\bonwards?\b", re.IGNORECASE)
 
 Look = Callable[[Picture, str], Awaitable[PackedMask | Unavailable | None]]
-"""Finds what a label names in one picture."""
+"""Finds the object that a label names in one image."""
 
 
 def exact_masks(episode: Trajectory) -> MaskModel | None:
-    """Returns the exact masks of a generated scene, or of the frames of a generated clip; None for other samples."""
+    """Returns the exact masks of a generated scene or of a generated clip's frames; None for other samples."""
     sample_id = _sample_id(episode)
     if is_clip(sample_id):
         return clip_mask_model(find_clip(sample_id))
@@ -60,18 +60,18 @@ def exact_masks(episode: Trajectory) -> MaskModel | None:
 
 
 def exact_descriptions(episode: Trajectory) -> DescriptionModel | None:
-    """Returns what tells whether descriptions of a generated clip are true; None for other samples."""
+    """Returns the exact description model of a generated clip; None for other samples."""
     sample_id = _sample_id(episode)
     return clip_descriptions(find_clip(sample_id)) if is_clip(sample_id) else None
 
 
 def is_generated(episode: Trajectory) -> bool:
-    """Returns whether everything that is in an episode's pictures is known."""
+    """Returns whether an episode's images are generated, so that their contents are known exactly."""
     return is_generated_sample(_sample_id(episode))
 
 
 def is_generated_sample(sample_id: str) -> bool:
-    """Returns whether everything that is in a sample's pictures is known."""
+    """Returns whether a sample's images are generated, so that their contents are known exactly."""
     return is_clip(sample_id) or sample_id.startswith("scene:")
 
 
@@ -86,8 +86,8 @@ def clip_models(
 
     Args:
         clip: The video.
-        likelihood: Of reasoning, bound to its pictures; None leaves the term out.
-        answer: For semantic answers.
+        likelihood: Likelihood model for reasoning, bound to the clip's images; None leaves the term out.
+        answer: Judge of semantic answers.
     """
     return ArgosModels(
         mask=clip_mask_model(clip), description=clip_descriptions(clip), likelihood=likelihood, answer=answer
@@ -95,14 +95,14 @@ def clip_models(
 
 
 def clip_mask_model(clip: Clip) -> MaskModel:
-    """Returns the exact masks of a clip's things and line, by label and frame.
+    """Returns the exact masks of a clip's objects and line, by label and frame.
 
     Args:
         clip: The video.
 
     Returns:
-        A mask model whose masks are bool[height, width]: all False for what is not in the frame, and in a frame or at a
-        time that the clip does not have; None for words that mean nothing to scenes, and without a frame or time.
+        A mask model whose masks are bool[height, width]: all False for an object that is not in the frame, and for a
+        frame or time outside the clip; None for labels unknown to scenes, and without a frame or time.
     """
     masks = clip_masks(clip)
     nothing = np.zeros((clip.height, clip.width), np.bool_)
@@ -117,14 +117,14 @@ def clip_mask_model(clip: Clip) -> MaskModel:
 
 
 def clip_descriptions(clip: Clip) -> DescriptionModel:
-    """Returns what tells whether descriptions of a clip's moments and segments are true.
+    """Returns an exact description model for a clip's moments and segments.
 
     Args:
         clip: The video.
 
     Returns:
-        A description model that says False for an anchor that names no stretch of the clip, and else None for sentences
-        of no form that `vlm_envs.content.scenes.video_sentences` knows.
+        A description model that returns False for an anchor outside the clip, and None for sentences in a form that
+        `vlm_envs.content.scenes.video_sentences` does not know.
     """
 
     def is_true(anchor: Moment | Segment) -> bool | None:
@@ -137,10 +137,10 @@ def clip_descriptions(clip: Clip) -> DescriptionModel:
         last = clip.num_frames if end == (None, None) else _frame(clip, *end, ends=not is_moment)
         if first is None or last is None or last < first:
             return False
-        # A sentence may point at what it speaks of: the label stays, the tag goes. "onwards" is part of the anchor.
+        # Strip point tags but keep their labels. "onwards" is part of the anchor.
         verdict = describes(clip, _NOT_SAID.sub("", anchor.description), first, None if is_moment else last)
         starts = start[1] is None or abs(start[1] - clip.time_s(first)) < _FRAME_S
-        # A frame is shown until the next one is, so a stretch may end then.
+        # A frame lasts until the next one, so a segment may end there.
         ends = is_moment or end[1] is None or -_FRAME_S < end[1] - clip.time_s(last) <= _FRAME_S
         return verdict and starts and ends
 
@@ -148,7 +148,7 @@ def clip_descriptions(clip: Clip) -> DescriptionModel:
 
 
 def _frame(clip: Clip, frame: int | None, time_s: float | None, *, ends: bool = False) -> int | None:
-    """Returns the frame that a number, or else a time, means; None if the clip has none such."""
+    """Returns the frame for a number, or else for a time; None if it is outside the clip."""
     if frame is not None:
         return frame if 1 <= frame <= clip.num_frames else None
     if time_s is None:
@@ -159,14 +159,14 @@ def _frame(clip: Clip, frame: int | None, time_s: float | None, *, ends: bool = 
 
 
 def seen_masks(look: Look, episode: Trajectory) -> AskedMaskModel | None:
-    """Returns exact masks where there are any, else what a model sees in the picture or the named frame of a video.
+    """Returns exact masks if there are any, else a model's masks for the image or the named frame of a video.
 
-    Of several pictures that are no frames nothing: a point does not say which of them it is in.
+    Returns None for several images that are not video frames, because a point does not name its image.
     """
     exact, state, images = exact_masks(episode), final_state(episode), shown_images(episode)
     if exact is not None:
         return exact
-    if state.get("coordinates") == "pixels":  # which puts black margins around them
+    if state.get("coordinates") == "pixels":  # then images have black margins, which are cropped
         width, height = state["shown_size"]
         images = tuple(image[:height, :width] for image in images)
     times_s = state.get("times_s") or ()

@@ -1,20 +1,20 @@
-"""The rewards of iVGR: a grounded stream, a textual stream, and the consistency that ties the second to the first.
+"""The rewards of iVGR: a grounded stream, a textual stream, and the consistency reward that links them.
 
     grounded rollouts ── format + accuracy + box ──> rewards
             └── best valid one ──> archive ──┐
     textual rollouts ── format + accuracy + consistency with the archive ──> rewards
 
-The grounded rollouts of a step are scored first, so that the textual ones meet the best reference there is;
-`score_queries` holds that order. Advantages are normalised within each stream's own group, by the trainer.
+`score_queries` scores the grounded rollouts of a step first, so that the textual ones are compared with the best
+available reference. The trainer normalizes advantages within each stream's own group.
 
-Source: iVGR, sections 3.2 and 3.3, equations 1-4. `training.mixture.mixture_config` gives every grounded group its
-textual partner, as appendix B's batches do. Choices:
+Source: iVGR, sections 3.2 and 3.3, equations 1-4. `training.mixture.mixture_config` pairs every grounded group with a
+textual one, like the batches of appendix B. Choices:
 
-- Boxes are looked for in the thoughts only: an answer that is a list of four numbers is no box.
-- Consistency is paid whatever the format and the answer are, as equation 3 is a plain sum.
-- The archive holds for every query the best grounded rollout seen so far (equation 4). Replacement is by a strictly
-  higher R_box, so that equal rollouts do not swap the reference under the textual stream.
-- Of several judgements those that are unavailable are left out; the rollout is masked only when all are.
+- Boxes are read only from the thoughts: an answer that is a list of four numbers is not a box.
+- Consistency is paid regardless of the format and the answer, because equation 3 is a plain sum.
+- For every query, the archive holds the best grounded rollout so far (equation 4). Only a strictly higher R_box
+  replaces it, so that equal rollouts do not change the textual stream's reference.
+- Unavailable judgments are left out; the rollout is masked only if all are unavailable.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ GROUNDED = "ivgr_grounded"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reference:
-    """A grounded rollout that textual rollouts are compared with.
+    """A grounded rollout to compare textual rollouts with.
 
     Attributes:
         text: The model's own text.
@@ -58,14 +58,14 @@ class Reference:
 
 
 class RolloutArchive:
-    """The best valid grounded rollout of each query; a part of the training state.
+    """The best valid grounded rollout of each query; part of the training state.
 
     Args:
         threshold: Box reward that a reference must exceed, in [0, 1).
 
     Attributes:
-        num_lookups: How often references were looked up.
-        num_hits: How many of the lookups found a reference of an earlier step.
+        num_lookups: Number of lookups.
+        num_hits: Number of lookups that found a reference from an earlier step.
 
     Raises:
         ConfigError: The threshold is out of range.
@@ -82,22 +82,22 @@ class RolloutArchive:
 
     @property
     def hit_rate(self) -> float:
-        """Part of the lookups that found a reference of an earlier step; NaN before the first.
+        """Share of lookups that found a reference from an earlier step; NaN before the first lookup.
 
-        Source: iVGR, figure 4 (d): how often historical rollouts serve as references, 0 throughout the first epoch.
+        Source: iVGR, figure 4 (d): the share of references from earlier rollouts, 0 throughout the first epoch.
         """
         return self.num_hits / self.num_lookups if self.num_lookups else math.nan
 
     def offer(self, query_id: str, text: str, box_reward: float) -> bool:
-        """Keeps a rollout of right format and answer if it is better grounded than what is there.
+        """Archives a rollout with right format and answer if it is better grounded than the current reference.
 
         Args:
-            query_id: Names the query across epochs.
+            query_id: Identifies the query across epochs.
             text: The model's own text.
-            box_reward: Its R_box; NaN is never kept.
+            box_reward: Its R_box; NaN is never archived.
 
         Returns:
-            Whether the rollout is the query's reference now.
+            Whether the rollout became the query's reference.
         """
         kept = self._references.get(query_id)
         if not box_reward > (self.threshold if kept is None else kept.box_reward):
@@ -106,11 +106,11 @@ class RolloutArchive:
         return True
 
     def look_up(self, query_id: str, *, is_new: bool = False) -> Reference | None:
-        """Returns a query's reference, None when there is none yet; counted in the hit rate.
+        """Returns a query's reference, or None without one, and counts the lookup in the hit rate.
 
         Args:
             query_id: The query.
-            is_new: Whether the reference was archived in this very step, as `offer` said: then it is no hit.
+            is_new: Whether `offer` archived the reference in this same step, which does not count as a hit.
         """
         found = self._references.get(query_id)
         self.num_lookups += 1
@@ -118,7 +118,7 @@ class RolloutArchive:
         return found
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns all there is to save, as values that JSON can hold."""
+        """Returns the whole state, for a checkpoint: JSON types only."""
         return {
             "threshold": self.threshold,
             "references": {query_id: asdict(kept) for query_id, kept in self._references.items()},
@@ -127,13 +127,13 @@ class RolloutArchive:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Becomes what was saved.
+        """Restores a saved state.
 
         Args:
             state: From `state_dict`.
 
         Raises:
-            ConfigError: It was saved under another threshold, or is no archive's state. Nothing is changed then.
+            ConfigError: The state has a different threshold or is not an archive's. The archive stays unchanged.
         """
         if state.get("threshold") != self.threshold:
             raise ConfigError(
@@ -144,26 +144,27 @@ class RolloutArchive:
             references = {str(query_id): Reference(**kept) for query_id, kept in state["references"].items()}
             num_lookups, num_hits = int(state["num_lookups"]), int(state["num_hits"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ConfigError(f"The state is not an archive's: {error}. Load what `state_dict` gave.") from error
+            raise ConfigError(f"The state is not an archive's: {error}. Load the result of `state_dict`.") from error
         self._references, self.num_lookups, self.num_hits = references, num_lookups, num_hits
 
 
 @dataclass(frozen=True, kw_only=True)
 class IvgrSettings(RewardSettings):
-    """The weights of both streams, the archive's threshold, and how the judge of consistency is asked.
+    """The weights of both streams, the archive's threshold, and the sampling of the consistency judge.
 
     Attributes:
-        format_weight: Of R_format, in both streams. Source: iVGR, equations 1 and 3, plain sums.
-        accuracy_weight: Of R_acc, in both streams. Source: iVGR, equations 1 and 3, plain sums.
-        box_weight: Of R_box; 0 leaves the term out, and the archive still goes by it. Source: iVGR, equations 1 and 2.
-        consistency_weight: Of R_consistency; 0 leaves the term out, and its judge unasked. Source: iVGR, equation 3 and
-            the ablation without it, table 5.
+        format_weight: Weight of R_format in both streams. Source: iVGR, equations 1 and 3, plain sums.
+        accuracy_weight: Weight of R_acc in both streams. Source: iVGR, equations 1 and 3, plain sums.
+        box_weight: Weight of R_box; 0 leaves the term out, but the archive still uses R_box. Source: iVGR, equations 1
+            and 2.
+        consistency_weight: Weight of R_consistency; 0 leaves the term out, and its judge is not asked. Source: iVGR,
+            equation 3 and the ablation without it, table 5.
         archive_threshold: τ: a reference needs a box reward above it. Source: iVGR, section 4.4 and table 6.
-        one_deviation: α of a text that omits or adds. Source: iVGR, section 3.3.
-        both_deviations: α of a text that omits and adds. Source: iVGR, section 3.3.
-        num_judgements: Judgements whose mean is taken; the other setting of the paper, and the better one at four times
-            the cost, is the mean of 4 at a temperature of 0.5. Source: iVGR, table 9.
-        temperature: At which the judge samples. Source: iVGR, table 9.
+        one_deviation: α of a text that either omits or adds content. Source: iVGR, section 3.3.
+        both_deviations: α of a text that both omits and adds content. Source: iVGR, section 3.3.
+        num_judgements: Number of judgments to average. The paper's other setting, the mean of 4 at a temperature of
+            0.5, is better at four times the cost. Source: iVGR, table 9.
+        temperature: Sampling temperature of the judge. Source: iVGR, table 9.
     """
 
     format_weight: float = 1.0
@@ -177,7 +178,7 @@ class IvgrSettings(RewardSettings):
     temperature: float = 0.01
 
     def __post_init__(self) -> None:
-        """Refuses what cannot be sampled or kept, and weights that make a fault worth something."""
+        """Raises `ConfigError` for values out of range, and for repeated judgments at temperature 0."""
         super().__post_init__()
         require_at_least(self, 0, "format_weight", "accuracy_weight", "box_weight", "consistency_weight", "temperature")
         require_between(self, 0, 1, "archive_threshold", includes=(True, False))
@@ -191,12 +192,12 @@ class IvgrSettings(RewardSettings):
 
     @property
     def levels(self) -> Mapping[float, float]:
-        """The judge's grades, each with what it is worth."""
+        """The value of each of the judge's grades."""
         return dict(zip(CONSISTENCY_GRADES, (0.0, self.both_deviations, self.one_deviation, 1.0), strict=True))
 
 
 PAPER = IvgrSettings()
-"""Once at 0.01 (iVGR, appendix C)."""
+"""One judgment at temperature 0.01 (iVGR, appendix C)."""
 
 MEAN_OF_FOUR = IvgrSettings(num_judgements=4, temperature=0.5)
 """iVGR, table 9: better, at four times the cost."""
@@ -207,10 +208,10 @@ class IvgrQuery:
     """One training query.
 
     Attributes:
-        query_id: Names the query across epochs, and among all data sets of a run.
+        query_id: Identifies the query across epochs and among all datasets of a run.
         key: The true answer, with the question for the judges.
-        true_boxes: Boxes of the objects asked about, in the coordinate space that the model is asked to write;
-            empty for general samples, which run in the textual stream only.
+        true_boxes: Boxes of the objects in question, in the coordinate space that the prompt asks for; empty for
+            general samples, which run only in the textual stream.
     """
 
     query_id: str
@@ -229,9 +230,9 @@ def format_reward(text: str) -> float:
 async def grounded_reward(
     text: str, query: IvgrQuery, judge: AnswerJudge | None = None, settings: IvgrSettings = PAPER
 ) -> Reward:
-    """Returns R^b = R_format + R_acc + R_box, as the terms `format`, `accuracy` and `box`.
+    """Returns R^b = R_format + R_acc + R_box, as the terms `format`, `accuracy`, and `box`.
 
-    Without true boxes there is no `box`. Unavailable when the judge of semantic answers was.
+    Without true boxes there is no `box`. Unavailable if the judge of semantic answers was.
 
     Source: iVGR, equations 1 and 2.
     """
@@ -246,9 +247,9 @@ async def textual_reward(
     judge: AnswerJudge | None = None,
     settings: IvgrSettings = PAPER,
 ) -> Reward:
-    """Returns R^t = R_format + R_acc + R_consistency, as the terms `format`, `accuracy` and `consistency`.
+    """Returns R^t = R_format + R_acc + R_consistency, as the terms `format`, `accuracy`, and `consistency`.
 
-    Without a consistency, as for general samples, there is no such term. Unavailable when a judge was.
+    Without a consistency score, as for general samples, that term is absent. Unavailable if a judge was.
 
     Source: iVGR, equation 3.
     """
@@ -269,12 +270,13 @@ async def consistency_score(
     Args:
         text: The textual rollout's own text; the judge sees its thoughts.
         question: The query's question.
-        reference: What the archive holds; None when it holds nothing.
-        judge: Grades on `CONSISTENCY_GRADES`; any other grade is unavailable.
-        settings: How often it is asked, how, and what its grades are worth.
+        reference: The archived rollout; None without one.
+        judge: Grades on `CONSISTENCY_GRADES`; any other grade counts as unavailable.
+        settings: Number of judgments, temperature, and value of each grade.
 
     Returns:
-        The mean of the judgements that came; 0 for an empty archive, unasked; unavailable when none came.
+        The mean of the available judgments; 0 without a reference, in which case the judge is not asked; unavailable if
+        no judgment is available.
 
     Source: iVGR, section 3.3; table 9 for the mean of four.
     """
@@ -291,10 +293,10 @@ async def consistency_score(
 
 
 def offer_best(archive: RolloutArchive, query_id: str, texts: Sequence[str], rewards: Sequence[Reward]) -> bool:
-    """Offers the archive a group's best valid rollout: format 1, accuracy 1, and the highest R_box of those.
+    """Offers the archive a group's best valid rollout: format 1, accuracy 1, and the highest R_box among these.
 
     Args:
-        archive: Keeps it when its R_box is above the threshold and above what is there.
+        archive: Keeps the rollout if its R_box exceeds the threshold and the current reference's.
         query_id: The query.
         texts: The grounded rollouts.
         rewards: Their rewards from `grounded_reward`.
@@ -302,7 +304,7 @@ def offer_best(archive: RolloutArchive, query_id: str, texts: Sequence[str], rew
     Returns:
         Whether the archive changed.
 
-    Source: iVGR, section 3.3, reference selection and equation 4. Choice: of equals the first.
+    Source: iVGR, section 3.3, reference selection and equation 4. Choice: the first wins a tie.
     """
     valid = [
         (reward.raw["box"], text)
@@ -318,12 +320,12 @@ class QueryRollouts:
     """A query and its rollouts.
 
     Attributes:
-        query: The truth. Without true boxes it is a general sample: no grounded rollouts, no consistency.
+        query: The query. Without true boxes it is a general sample: no grounded rollouts, no consistency.
         grounded: The grounded rollouts' own texts.
         textual: The textual rollouts' own texts.
 
     Raises:
-        ConfigError: A general sample comes with grounded rollouts.
+        ConfigError: A general sample has grounded rollouts.
     """
 
     query: IvgrQuery
@@ -331,7 +333,7 @@ class QueryRollouts:
     textual: Sequence[str]
 
     def __post_init__(self) -> None:
-        """Refuses grounded rollouts of a general sample."""
+        """Raises `ConfigError` for grounded rollouts of a general sample."""
         if self.grounded and not self.query.true_boxes:
             raise ConfigError(
                 f"Query {self.query.query_id!r} has no true boxes; give its rollouts to the textual stream."
@@ -346,13 +348,13 @@ async def score_queries(
     answer_judge: AnswerJudge | None = None,
     settings: IvgrSettings = PAPER,
 ) -> list[tuple[list[Reward], list[Reward]]]:
-    """Returns the rewards of each query's grounded and textual rollouts, scored in the order that the archive needs.
+    """Returns the rewards of each query's grounded and textual rollouts, scoring the grounded ones first.
 
     Args:
         queries: The queries of a step.
-        archive: Gets the best grounded rollout of each query first, and is then asked once per query.
-        consistency_judge: Asked for every textual rollout of a query that has a reference.
-        answer_judge: For semantic answers.
+        archive: First receives the best grounded rollout of each query, then is looked up once per query.
+        consistency_judge: Asked about every textual rollout of a query with a reference.
+        answer_judge: Judge of semantic answers.
         settings: The constants.
     """
 
@@ -380,7 +382,7 @@ async def score_queries(
 
 
 def _renewed_reference(archive: RolloutArchive, rollouts: QueryRollouts, rewards: Sequence[Reward]) -> Reference | None:
-    """Returns a query's reference, after its new grounded rollouts were offered."""
+    """Returns a query's reference after offering its new grounded rollouts."""
     query = rollouts.query
     if not query.true_boxes:
         return None
@@ -391,9 +393,9 @@ def _renewed_reference(archive: RolloutArchive, rollouts: QueryRollouts, rewards
 async def _reward(
     text: str, query: IvgrQuery, judge: AnswerJudge | None, settings: IvgrSettings, **extra: float | None
 ) -> Reward:
-    """Returns the terms `format` and `accuracy`, and those extra ones that have a value.
+    """Returns the terms `format` and `accuracy`, and the extra terms that have a value.
 
-    An extra term without a weight is left out, and its raw value stays: the archive goes by it.
+    An extra term with weight 0 is left out, but its raw value stays, because the archive uses it.
     """
     accuracy = await match_answer(extract_answer(text), query.key, judge)
     if not accuracy.available:
@@ -406,13 +408,13 @@ async def _reward(
 
 
 class IvgrJudge:
-    """Two streams of rollouts per query, and the archive that ties the second to the first.
+    """Rewards two streams of rollouts per query and keeps the archive that links them.
 
-    A query's grounded and textual rollouts must come in one batch, as they do when both worlds are trained on with the
-    same seeds; the grounded ones are scored first.
+    A query's grounded and textual rollouts must be in one batch, as they are if both worlds are trained with the same
+    seeds; the grounded ones are scored first.
 
     Args:
-        models: Who judges consistency, by words unless a model does, and semantic answers.
+        models: Judges of consistency (by default `word_consistency`) and of semantic answers.
         settings: The constants.
     """
 
@@ -437,10 +439,9 @@ class IvgrJudge:
         return rewards
 
     async def ask_ahead(self, episode: Trajectory) -> None:
-        """Asks about the answer, except where the batch decides what is asked.
+        """Asks about the answer, except if the episode is compared with a reference.
 
-        That is where an episode is compared with a reference: whether its answer is asked about depends on the
-        comparison.
+        In that case the comparison, which needs the batch, decides whether the answer judge is asked.
         """
         is_compared = strategy_of(episode) != GROUNDED and bool(true_boxes(episode))
         if self._answer_judge is not None and not is_compared:
@@ -482,11 +483,11 @@ class IvgrJudge:
         return {"archive": self.archive.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues with a saved archive."""
+        """Restores a saved archive."""
         self.archive.load_state_dict(state["archive"])
 
     def metrics(self) -> dict[str, float]:
-        """Returns the number of references, and how often one of an earlier step was found, in all and in this step."""
+        """Returns the number of references and the hit rates of all lookups and of the last step's."""
         return {
             "archive_size": float(len(self.archive)),
             "archive_hit_rate": self.archive.hit_rate,

@@ -1,4 +1,4 @@
-"""The models that episode rewards may ask, each as a callable, whatever implements it."""
+"""The models that episode rewards may ask, as callables that are independent of the implementation."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PackedMask:
-    """A mask of a picture.
+    """A mask of an image, packed into bits.
 
     Attributes:
-        bits: Its pixels row by row, the first in the highest bit of the first byte.
+        bits: Its pixels in row-major order, the first in the highest bit of the first byte.
         shape: Height and width.
     """
 
@@ -35,12 +35,12 @@ class PackedMask:
 
     @classmethod
     def of(cls, mask: npt.NDArray[np.bool_]) -> PackedMask:
-        """Returns a mask, bool[height, width], packed."""
+        """Packs a mask, bool[height, width]."""
         height, width = mask.shape
         return cls(bits=np.packbits(mask).tobytes(), shape=(height, width))
 
     def unpacked(self) -> npt.NDArray[np.bool_]:
-        """Returns bool[height, width]."""
+        """Returns the mask as bool[height, width]."""
         height, width = self.shape
         bits = np.unpackbits(np.frombuffer(self.bits, np.uint8), count=height * width)
         return bits.astype(np.bool_).reshape(height, width)
@@ -48,19 +48,19 @@ class PackedMask:
 
 Mask = npt.NDArray[np.bool_]
 Model = Literal["answer_judge", "consistency_judge", "masks", "likelihoods", "agentic_judge"]
-"""A model that a reward may ask: a field of `JudgeModels`; "masks" is `picture_masks`, too."""
+"""A model that a reward may ask: a field of `JudgeModels`; "masks" also stands for `picture_masks`."""
 
 
 ConsistencyJudge = Callable[[str, str, str, float], JudgeScore | Awaitable[JudgeScore]]
-"""From question, reference, text, and temperature to the text's grade: 1, 0.7, 0.3 or 0; or unavailable.
+"""Maps question, reference, text, and temperature to the text's grade: 1, 0.7, 0.3, or 0; or unavailable.
 
 May be `async`.
 """
 
 MaskModel = Callable[[str, int | None, float | None], Mask | None]
-"""From label, frame, and time to the object's mask [height, width] in the sample's image or one frame of its video.
+"""Maps label, frame, and time to the object's mask [height, width] in the sample's image or one frame of its video.
 
-It is all False where there is no such object, and None where the model cannot tell.
+The mask is all False if there is no such object, and None if the model does not know.
 """
 
 MaskAnswer = Mask | Unavailable | None
@@ -68,22 +68,23 @@ AskedMaskModel = Callable[[str, int | None, float | None], MaskAnswer | Awaitabl
 """A mask model that may be unavailable, and may be `async`."""
 
 DescriptionModel = Callable[[Moment | Segment], bool | None]
-"""Whether a description is true of a frame or a stretch of the sample's video; None where the model cannot tell."""
+"""Returns whether a description of a moment or segment of the sample's video is true; None if the model does not know.
+"""
 
 LikelihoodModel = Callable[[str, str, str], Sequence[float] | Awaitable[Sequence[float] | None] | None]
-"""From question, reasoning, and answer to the natural log-probability of each token of the answer.
+"""Maps question, reasoning, and answer to the natural log-probability of each token of the answer.
 
-The question comes with its options, one per line, and the sample's image is known. None where unavailable. May be
+The question includes its options, one per line; the model is bound to the sample's image. None if unavailable. May be
 `async`.
 """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArgosModels:
-    """The models of one sample; one that is None leaves its term out.
+    """The models of one sample; a model of None leaves its term out.
 
     Attributes:
-        mask: For points; without an answer of its there is no reward.
+        mask: For points; if it is unavailable, so is the reward.
         description: For moments and segments; given for videos only.
         likelihood: For reasoning.
         answer: For semantic answers.
@@ -96,28 +97,28 @@ class ArgosModels:
 
 
 Masks = Callable[[Trajectory], MaskModel | None]
-"""From an episode to the mask model of its sample; None where nobody can tell."""
+"""Maps an episode to the mask model of its sample; None without one."""
 
 Picture = npt.NDArray[np.uint8]
 PictureMasks = Callable[[list[tuple[Picture, str]]], Sequence[PackedMask | Unavailable | None]]
-"""From pictures, each with a label, to masks of what they name, all at once; None as of `MaskModel`."""
+"""Maps a batch of (image, label) pairs to masks of the labeled objects; None means the same as for `MaskModel`."""
 
 Likelihoods = Callable[[list[tuple[Trajectory, str, str, str]]], Sequence[Sequence[float] | None]]
-"""From episodes, each with a question, a reasoning and an answer, to the answers' log-probabilities, all at once."""
+"""Maps a batch of (episode, question, reasoning, answer) tuples to the answers' log-probabilities."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeModels:
-    """What there is to ask. A reward takes those that its entry names and leaves the others alone.
+    """The available models. A reward uses only those that its entry names.
 
     Attributes:
-        answer_judge: For semantic answers; grades on the scale that the reward's entry names.
-        consistency_judge: Grades one thought against another; by words unless a model does.
-        masks: Finds what points name in each sample; None for exact masks and `picture_masks`.
-        picture_masks: Finds it in pictures that are not generated, where nothing is known exactly.
-        likelihoods: Of answers after their reasoning; None leaves that out.
-        agentic_judge: Looks at the first pictures and judges the last response.
-        questions: Shares questions that are asked more than once, or ahead of scoring; None if nothing does.
+        answer_judge: Grades semantic answers, on the scale that the reward's entry names.
+        consistency_judge: Grades one thought against another; by default without a model.
+        masks: Finds the objects that points name in each sample; None for exact masks and `picture_masks`.
+        picture_masks: Finds these objects in images that are not generated, which have no exact masks.
+        likelihoods: Log-probabilities of answers given their reasoning; None leaves the term out.
+        agentic_judge: Judges the last response, given the first images.
+        questions: Shares questions that are asked repeatedly or ahead of scoring; None for no sharing.
     """
 
     answer_judge: AnswerJudge | None = None
@@ -129,5 +130,5 @@ class JudgeModels:
     questions: QuestionCache | None = None
 
     async def once(self, key: Hashable, ask: Ask) -> Any:
-        """Returns the result of `ask()`, shared within a batch by all that have the same key."""
+        """Returns the result of `ask()`, shared within a batch by all callers with the same key."""
         return await (ask() if self.questions is None else self.questions.once(key, ask))

@@ -1,22 +1,21 @@
-"""The reward of Mags-RL: two rounds, a zoom between them.
+"""The reward of Mags-RL: two rounds with a zoom in between.
 
     round 1: <think> … <zoom>[[x1, y1, x2, y2], …]</zoom> … </think>     the system answers with crops
     round 2: <rethink> … </rethink> <answer> … </answer>
 
-Source: Mags-RL, section 3.3 and appendix B; equation 1 is r_zoom. Where the paper leaves a choice or disagrees
-with itself or with the project's checklist:
+Source: Mags-RL, section 3.3 and appendix B; equation 1 is r_zoom. Choices where the paper is open or inconsistent:
 
 - The paper writes N_u and f_d as functions of "o_zoom", its zoom specification, and describes them as measures of
-  the reasoning. Here they are measured on the round-1 reasoning *without* the zoom tag, or coordinates would count
-  as vocabulary.
+  the reasoning. Here they are measured on the round-1 reasoning *without* the zoom tag; otherwise coordinates would
+  count as vocabulary.
 - The paper's two indicators overlap at a diversity of exactly 0.4 (≤ and ≥), which would pay 1.1. Here the lower one
-  is strict, as in the checklist.
+  is strict.
 - `<think>` and `<rethink>` pay "at most 0.5": here 0.5 or 0, each for exactly one pair of tags.
-- Words are runs of letters and digits, with apostrophes and hyphens inside, in lower case; an ideograph or kana is
-  a word of its own.
-- r_zoom for counting divides by |a*|; with a* = 0 the form for other questions is used.
-- The rethink volume reward is optional in the paper and on here; weight 0 turns it off.
-- A zoom tag with no readable box, an empty list included, is not in the format.
+- Words are lower-case sequences of letters and digits, with apostrophes and hyphens inside; an ideograph or kana is
+  its own word.
+- r_zoom for counting divides by |a*|; for a* = 0 the form for other questions is used.
+- The rethink volume reward, optional in the paper, is on by default; weight 0 turns it off.
+- A zoom tag without a readable box, including an empty list, has the wrong format.
 """
 
 from __future__ import annotations
@@ -49,37 +48,39 @@ from vlm_envs.validation import require_at_least, require_between
 
 @dataclass(frozen=True, kw_only=True)
 class MagsStage1Settings(RewardSettings):
-    """Weights of the terms and thresholds within them, as both stages of the curriculum have them.
+    """Weights and thresholds of the terms that both stages of the curriculum share.
 
     Attributes:
-        answer_weight: Of r_ans (λ2). Source: Mags-RL, appendix B, r_total.
-        zoom_weight: Of r_zoom (λ3). Source: Mags-RL, appendix B, r_total.
-        rethink_weight: Of the rethink volume reward (λ4), which the paper calls optional; 0 turns it off. Source:
-            Mags-RL, appendix B, r_total.
-        zoom_format_weight: Of r_zfmt, a part of λ1. Source: Mags-RL, appendix B, r_total.
-        other_formats_weight: Of each of the three other format rewards, the rest of λ1. Source: Mags-RL, appendix B,
-            r_total.
-        answer_tag: What the one `<answer>` earns before its weight. Source: Mags-RL, section 3.3, format reward.
-        think_tag: What the one `<think>` earns before its weight; the paper says at most as much. Source: Mags-RL,
-            section 3.3, format reward.
-        rethink_tag: The same for `<rethink>`. Source: Mags-RL, section 3.3, format reward.
-        min_unique_words: Fewer unique words are no reasoning: N ≥ 5, N2 ≥ 5. Source: Mags-RL, appendix B, r_zfmt,
-            equation 1 and r_revo.
-        min_diversity: Unique words over words below which reasoning repeats itself; at the value itself the paper's two
-            indicators overlap, and here it is diverse. Source: Mags-RL, appendix B, r_zfmt and equation 1.
-        repetitive_factor: What is left for reasoning that repeats itself, or in stage 2's S that is none. Source:
-            Mags-RL, appendix B, r_zfmt and equation 1.
-        zoom_format_base: Part of r_zfmt that diverse reasoning earns whatever its length; the rest goes by N. Source:
+        answer_weight: Weight of r_ans (λ2). Source: Mags-RL, appendix B, r_total.
+        zoom_weight: Weight of r_zoom (λ3). Source: Mags-RL, appendix B, r_total.
+        rethink_weight: Weight of the rethink volume reward (λ4), which the paper calls optional; 0 turns it off.
+            Source: Mags-RL, appendix B, r_total.
+        zoom_format_weight: Weight of r_zfmt, a part of λ1. Source: Mags-RL, appendix B, r_total.
+        other_formats_weight: Weight of each of the three other format rewards, the rest of λ1. Source: Mags-RL,
+            appendix B, r_total.
+        answer_tag: Unweighted reward of exactly one `<answer>`. Source: Mags-RL, section 3.3, format reward.
+        think_tag: Unweighted reward of exactly one `<think>`; the paper's maximum. Source: Mags-RL, section 3.3, format
+            reward.
+        rethink_tag: Unweighted reward of exactly one `<rethink>`; the paper's maximum. Source: Mags-RL, section 3.3,
+            format reward.
+        min_unique_words: Unique words that reasoning needs to count: N ≥ 5, N2 ≥ 5. Source: Mags-RL, appendix B,
+            r_zfmt, equation 1 and r_revo.
+        min_diversity: Share of unique words below which reasoning is repetitive; at exactly this value, where the
+            paper's two indicators overlap, it counts as diverse. Source: Mags-RL, appendix B, r_zfmt and equation 1.
+        repetitive_factor: Factor for repetitive reasoning, and in stage 2's S also for reasoning with too few words.
+            Source: Mags-RL, appendix B, r_zfmt and equation 1.
+        zoom_format_base: Share of r_zfmt that diverse reasoning earns at any length; the rest depends on N. Source:
             Mags-RL, appendix B, r_zfmt.
-        full_zoom_format_words: With one unique word less, r_zfmt is full: ln(N + 1) / ln 20. Source: Mags-RL, appendix
-            B, r_zfmt.
-        rethink_scale: Times √N2. Source: Mags-RL, appendix B, r_revo.
-        rethink_without_answer: Part of the rethink reward without an answer in the format. Source: Mags-RL, appendix B,
-            r_revo.
-        min_grade: From which on a judge's grade of other words counts. Source: Mags-RL, appendix B, r_ans.
-        graded_answer: What such an answer earns; the truth's own words earn 1. Source: Mags-RL, appendix B, r_ans.
-        max_box_area: Part of the image that a valid box stays below. It is what the reward counts; the world crops what
-            is below 0.4, which its prompt says. Source: Mags-RL, appendix A.1.
+        full_zoom_format_words: r_zfmt reaches its maximum at one unique word less: ln(N + 1) / ln 20. Source: Mags-RL,
+            appendix B, r_zfmt.
+        rethink_scale: Factor of √N2. Source: Mags-RL, appendix B, r_revo.
+        rethink_without_answer: Share of the rethink reward without a well-formatted answer. Source: Mags-RL, appendix
+            B, r_revo.
+        min_grade: Minimum judge's grade at which an answer in different words counts. Source: Mags-RL, appendix B,
+            r_ans.
+        graded_answer: Reward of such an answer; the truth's own words earn 1. Source: Mags-RL, appendix B, r_ans.
+        max_box_area: Share of the image that a valid box must stay below, for the reward only; the world crops boxes
+            below 0.4, as its prompt states. Source: Mags-RL, appendix A.1.
     """
 
     answer_weight: float = 2.0
@@ -102,7 +103,7 @@ class MagsStage1Settings(RewardSettings):
     max_box_area: float = MAX_AREA_FRACTION
 
     def __post_init__(self) -> None:
-        """Refuses what no formula can be made of."""
+        """Raises `ConfigError` for values out of range."""
         super().__post_init__()
         require_at_least(self, 0, "answer_weight", "zoom_weight", "rethink_weight", "zoom_format_weight")
         require_at_least(self, 0, "other_formats_weight", "answer_tag", "think_tag", "rethink_tag", "rethink_scale")
@@ -117,13 +118,13 @@ class MagsSettings(MagsStage1Settings):
     """The constants of stage 2.
 
     Attributes:
-        miss_penalty: Taken off for each box that is not valid where objects are counted. Source: Mags-RL, equation 1.
+        miss_penalty: Penalty per invalid box in counting questions. Source: Mags-RL, equation 1.
     """
 
     miss_penalty: float = 0.05
 
     def __post_init__(self) -> None:
-        """Refuses a penalty that pays."""
+        """Raises `ConfigError` for a negative penalty."""
         super().__post_init__()
         require_at_least(self, 0, "miss_penalty")
 
@@ -138,12 +139,12 @@ _WORD = re.compile(rf"[{_IDEOGRAPH}]|[^\W_{_IDEOGRAPH}]+(?:['’-][^\W_{_IDEOGRA
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MagsRollout:
-    """What the model wrote in the two rounds, and nothing that the system wrote between them.
+    """The model's own text of the two rounds, without the system's text between them.
 
     Attributes:
         round_1: First generation, up to and including `</think>`.
-        round_2: Second generation; empty when there was none.
-        width_px: Width of the image that the model was shown, whose pixels its boxes are in.
+        round_2: Second generation; empty without one.
+        width_px: Width of the image that the model was shown; boxes are in its pixels.
         height_px: Height of that image.
     """
 
@@ -155,19 +156,19 @@ class MagsRollout:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MagsReading:
-    """What the formulas need to know of a rollout.
+    """The inputs of the formulas, as read from a rollout.
 
     Attributes:
         think_ok: Round 1 has exactly one `<think>…</think>`.
-        zoom_ok: It holds the one `<zoom>` of the round, with a list of boxes in it (I_zfmt).
+        zoom_ok: It contains the round's only `<zoom>`, with a list of boxes (I_zfmt).
         rethink_ok: Round 2 has exactly one `<rethink>…</rethink>`, closed before the answer opens.
         answer_ok: Round 2 has exactly one `<answer>…</answer>` (I_afmt).
         num_unique: Unique words of the round-1 reasoning (N).
-        diversity: Unique words over words there, in [0, 1] (d).
+        diversity: Share of unique words in that reasoning, in [0, 1] (d).
         num_rethink_unique: Unique words of the rethinking (N2).
         num_boxes: Boxes in the zoom tag (n).
-        num_valid: Those that can be zoomed into (k).
-        answer: The answer; None when it is not in the format.
+        num_valid: Boxes that can be zoomed into (k).
+        answer: The answer; None if its format is wrong.
     """
 
     think_ok: bool
@@ -183,17 +184,17 @@ class MagsReading:
 
 
 def count_words(text: str) -> tuple[int, int]:
-    """Returns the numbers of unique words and of all words in a text; see the module for what a word is."""
+    """Returns the numbers of unique words and of all words in a text; the module docstring defines a word."""
     words = _WORD.findall(text[:MAX_TEXT_CHARS].casefold())
     return len(set(words)), len(words)
 
 
 def read_rollout(rollout: MagsRollout, *, max_box_area: float = MAX_AREA_FRACTION) -> MagsReading:
-    """Returns what is read in the model's two texts; no text raises.
+    """Parses the model's two texts; no text raises an error.
 
     Args:
         rollout: The two texts.
-        max_box_area: Part of the image that a valid box stays below, in (0, 1].
+        max_box_area: Share of the image that a valid box must stay below, in (0, 1].
     """
     think = sole_section(rollout.round_1, "think")
     zoom = sole_section(think, "zoom") if think is not None and rollout.round_1.count("<zoom>") == 1 else None
@@ -240,7 +241,7 @@ def zoom_reward(
         reading: The rollout, read.
         stage: 1 pays precision; 2 pays recall where objects are counted.
         num_objects: The true count |a*|; None when the question does not count.
-        settings: The constants; stage 2's penalty is the paper's where they are of stage 1.
+        settings: The constants; with stage 1's, stage 2 uses the paper's penalty.
 
     Returns:
         Stage 1: T k / n. Stage 2: S max(0, min(1, k / |a*|) - 0.05 (n - k)) for counting, S k / n otherwise.
@@ -278,15 +279,15 @@ async def answer_reward(
 
     Args:
         reading: The rollout, read.
-        key: The truth. Whatever its kind, a full point needs the truth's own words; of a choice these are its letter,
-            the option's text or both, and an answer that chooses another option is wrong, unasked.
-        judge: Grades 0, 0.25, 0.5, 0.75 or 1; asked only where the words differ. None: no half points.
+        key: The truth. For any kind, full credit requires the truth's own words; for a choice these are its letter, the
+            option's text, or both, and the judge is not asked about an answer that chooses another option.
+        judge: Grades 0, 0.25, 0.5, 0.75, or 1; asked only if the words differ. None gives no partial credit.
         settings: The constants.
 
     Returns:
-        1, 0.5 or 0; unavailable when the judge was.
+        1, 0.5, or 0; unavailable if the judge was.
 
-    Source: Mags-RL, appendix B. Choice: equality is that of `judges.grading`, after normalisation.
+    Source: Mags-RL, appendix B. Choice: equality is that of `judges.grading`, after normalization.
     """
     if read_answer(reading.answer) in ("", "refusal"):
         return JudgeScore(value=0.0, reason="no answer in the format, or a refusal")
@@ -316,14 +317,14 @@ async def mags_reward(
     Args:
         rollout: The model's own two texts.
         key: The true answer.
-        stage: Of the curriculum.
-        judge: Grades answers that are not the truth's own words.
-        num_objects: The true count; None when the question does not count.
+        stage: Curriculum stage.
+        judge: Grades answers in words other than the truth's.
+        num_objects: The true count; None if the question does not ask for one.
         settings: The constants; the paper's by default.
 
     Returns:
         The terms `answer`, `zoom`, `rethink`, `zoom_format`, `answer_format`, `think_format`, `rethink_format`;
-        unavailable when the judge was.
+        unavailable if the judge was.
 
     Source: Mags-RL, appendix B: 2 r_ans + r_zoom + 0.5 r_revo + 0.5 r_zfmt + 0.1 (r_afmt + r_tfmt + r_rfmt).
     """
@@ -347,7 +348,7 @@ async def mags_reward(
 
 
 def _strict(key: AnswerKey) -> AnswerKey:
-    """Returns a key that only the truth itself meets: no tolerance, no similarity, no judge."""
+    """Returns a key that only the truth itself matches: no tolerance, no similarity, no judge."""
     if key.kind in ("choice", "verdict"):
         return key
     return replace(key, kind=key.kind if key.kind in ("number", "list") else "exact", tolerance=0.0)
@@ -371,8 +372,8 @@ def _mags(stage: Stage, settings: MagsStage1Settings) -> EpisodeReward:
         if shown == stage:
             return ""
         return (
-            f"pays for what the prompt of stage {stage} asks, and the world shows that of stage {shown}. Give the "
-            f"world mags_stage={stage}, or take the other stage's reward."
+            f"fits the prompt of stage {stage}, but the world shows the prompt of stage {shown}. Set the world's "
+            f"mags_stage={stage}, or use the other stage's reward."
         )
 
     return EpisodeReward(
@@ -380,7 +381,7 @@ def _mags(stage: Stage, settings: MagsStage1Settings) -> EpisodeReward:
         build=build,
         strategies=("mags",),
         why_unreadable=why_unreadable,
-        models=frozenset({"answer_judge"}),  # and needs none: the truth's own words alone pay a full point
+        models=frozenset({"answer_judge"}),  # not in needs: the truth's own words earn full credit without a judge
         answer_scale="graded",
         overlapping_rewards=frozenset({"answer_reward", "format_reward"}),
         settings=settings,
@@ -389,4 +390,4 @@ def _mags(stage: Stage, settings: MagsStage1Settings) -> EpisodeReward:
 
 
 MAGS_STAGE_1, MAGS_STAGE_2 = _mags(1, MagsStage1Settings()), _mags(2, MagsSettings())
-"""Half points of an answer begin at a grade of 0.7, so it is graded in quarters."""
+"""The rewards of both stages. Partial credit requires a grade of 0.7, so answers are graded in quarters."""

@@ -1,4 +1,4 @@
-"""Rewards of whole episodes by name. To add one, write its file and name it here, or `register` it from your own."""
+"""Episode rewards by name. To add one, write its file and list it here, or `register` it from a module of your own."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from vlm_envs.user_code import import_named
 from vlm_envs.validation import did_you_mean, require, require_choice
 
 _REWARDS: dict[str, EpisodeReward] = {}
-_MODULES: dict[str, str] = {}  # which registered each, so that MODULE:NAME is the module's own
+_MODULES: dict[str, str] = {}  # the module that registered each reward, for MODULE:NAME
 
 EPISODE_REWARDS: Mapping[str, EpisodeReward] = MappingProxyType(_REWARDS)
-"""Every reward by its name."""
+"""All registered rewards by name."""
 
 _INDENT = " " * 6
 _WIDTH = 100
-"""Columns at most."""
+"""Maximum width of a listing, in columns."""
 
 
 def register(reward: EpisodeReward) -> None:
-    """Makes a reward known by its name.
+    """Registers a reward by its name.
 
     Raises:
-        ConfigError: Another one has it.
+        ConfigError: A different reward has this name.
     """
     if _REWARDS.setdefault(reward.name, reward) is not reward:
         raise ConfigError(f"There is an episode reward {reward.name!r} already. Choose another name.")
@@ -55,7 +55,7 @@ SHIPPED = (
     ARGOS,
     AGENTIC,
 )
-"""Those of the papers, in the order in which they are listed; a user's own are among `EPISODE_REWARDS`."""
+"""The papers' rewards, in listing order; users' own rewards are only in `EPISODE_REWARDS`."""
 
 for _reward in SHIPPED:
     register(_reward)
@@ -65,11 +65,11 @@ def episode_reward(name: str, *, option: str = "episode reward") -> EpisodeRewar
     """Returns a reward by its name.
 
     Args:
-        name: One of `EPISODE_REWARDS`, or `MODULE:NAME` of one that a module of your own registers.
-        option: What the name was given by, for the error.
+        name: One of `EPISODE_REWARDS`, or `MODULE:NAME` for one that a module of your own registers.
+        option: The command-line option or argument that set the name, for the error.
 
     Raises:
-        ConfigError: There is no such reward, or the module registers none of this name; the message suggests the
+        ConfigError: There is no such reward, or the module registers none with this name; the message suggests the
             closest.
     """
     module, _, own = name.rpartition(":")
@@ -77,38 +77,38 @@ def episode_reward(name: str, *, option: str = "episode reward") -> EpisodeRewar
         return EPISODE_REWARDS[require_choice(option, name, tuple(EPISODE_REWARDS))]
     instead = "Run from the folder that holds it, or name that folder in PYTHONPATH."
     import_named(module, option=f"{option} {name}", instead=instead)
-    # A package may leave it to a module within.
-    known = [each for each, by in _MODULES.items() if f"{by}.".startswith(f"{module}.")]
+    # A reward may be registered by a submodule of the named package.
+    registered = [reward for reward, by in _MODULES.items() if f"{by}.".startswith(f"{module}.")]
     shipped = f" {own!r} alone is the one of {_MODULES[own]}." if own in _MODULES else ""
     require(
-        own in known,
-        f"{option} {name}: {module} registers no episode reward {own!r}, but {', '.join(known) or 'none'}."
-        f"{did_you_mean(own, known) or shipped}",
+        own in registered,
+        f"{option} {name}: {module} registers no episode reward {own!r}, but {', '.join(registered) or 'none'}."
+        f"{did_you_mean(own, registered) or shipped}",
     )
     return EPISODE_REWARDS[own]
 
 
 def as_text(reward: EpisodeReward) -> str:
-    """Returns a reward's constants for a terminal: each as `name=default`, below it what it does and its source."""
+    """Returns a reward's constants for a terminal: each as `name=default`, followed by its meaning and source."""
     constants = constants_of(reward.settings)
     if not constants:
         return f"{reward.name}\n  (no constants)"
     lines = [reward.name]
-    for each in constants:
-        told = f"{each.meaning} Source: {each.source}"
-        lines += [f"  {each.name}={each.default!r}"]
-        lines += wrapped(f"{_INDENT}{told}", min(_WIDTH, terminal_width()), indent=_INDENT)
+    for constant in constants:
+        description = f"{constant.meaning} Source: {constant.source}"
+        lines += [f"  {constant.name}={constant.default!r}"]
+        lines += wrapped(f"{_INDENT}{description}", min(_WIDTH, terminal_width()), indent=_INDENT)
     return "\n".join(lines)
 
 
 def as_markdown(rewards: Iterable[EpisodeReward]) -> str:
-    """Returns a table of Markdown: a row for each constant, those that rewards share only once."""
+    """Returns a Markdown table with one row per constant; rewards that share a constant share its row."""
     names: dict[Constant, list[str]] = {}
     for reward in rewards:
         for constant in constants_of(reward.settings):
             names.setdefault(constant, []).append(f"`{reward.name}`")
     rows = [
-        f"| `{each.name}` | {each.default!r} | {', '.join(of)} | {each.meaning} | {each.source} |"
-        for each, of in names.items()
+        f"| `{constant.name}` | {constant.default!r} | {', '.join(of)} | {constant.meaning} | {constant.source} |"
+        for constant, of in names.items()
     ]
     return "\n".join(["| constant | default | of | what it is | source |", "|---|---|---|---|---|", *rows])

@@ -1,4 +1,4 @@
-"""Which rollouts of which samples are good enough to imitate, by any reward of whole episodes.
+"""Selects samples and rollouts that are good enough to imitate, by any episode reward.
 
 Source: Argos, section 4 and appendix C; ARM-Thinker, section 3.2, for samples that are always answered right.
 """
@@ -15,21 +15,21 @@ from vlm_envs.errors import ConfigError
 from vlm_envs.validation import require_positive
 
 NUM_DIFFICULTY_SAMPLES = 5
-"""Answers of the base model that decide whether a sample is trivial; ARM-Thinker, section 3.2."""
+"""Number of base-model answers that decide whether a sample is trivial; ARM-Thinker, section 3.2."""
 
 RolloutT = TypeVar("RolloutT")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Curated(Generic[RolloutT]):
-    """What curation kept.
+    """The result of curation.
 
     Attributes:
-        kept: The best rollout of each sample kept, by sample id.
-        rewards: The reward of each of these.
-        samples: Ids of the samples looked at.
-        num_rollouts: Rollouts looked at, those without a score included.
-        num_good_rollouts: Rollouts that reach the threshold.
+        kept: The best rollout of each kept sample, by sample id.
+        rewards: The rewards of these rollouts, by sample id.
+        samples: Ids of all samples considered.
+        num_rollouts: Number of rollouts considered, including those without a score.
+        num_good_rollouts: Number of rollouts that reach the threshold.
     """
 
     kept: Mapping[str, RolloutT] = field(default_factory=dict)
@@ -40,30 +40,30 @@ class Curated(Generic[RolloutT]):
 
     @property
     def num_samples(self) -> int:
-        """Samples looked at."""
+        """Number of samples considered."""
         return len(self.samples)
 
     @property
     def sample_yield(self) -> float:
-        """Samples kept over samples looked at; NaN without any."""
+        """Share of samples that were kept; NaN without samples."""
         return len(self.kept) / self.num_samples if self.num_samples else math.nan
 
     @property
     def rollout_yield(self) -> float:
-        """Good rollouts over rollouts looked at; NaN without any. The paper's was about 3.1 %."""
+        """Share of good rollouts; NaN without rollouts. The paper's was about 3.1 %."""
         return self.num_good_rollouts / self.num_rollouts if self.num_rollouts else math.nan
 
 
 def curate(samples: Mapping[str, Sequence[tuple[RolloutT, Reward]]], threshold: float = 0.7) -> Curated[RolloutT]:
     """Returns the samples whose best rollout is good enough to imitate, each with that rollout.
 
-    The gate sees to it that a kept rollout answers right: below it the reward is the accuracy itself.
+    Argos's gate ensures that a kept rollout answers right, because below the gate the reward is the accuracy itself.
 
     Args:
-        samples: An expert's rollouts with their rewards, by sample id. Rollouts without a reward are passed over.
-        threshold: Least reward of the best rollout.
+        samples: An expert's rollouts with their rewards, by sample id. Rollouts without a reward are skipped.
+        threshold: Minimum reward of the best rollout.
 
-    Source: Argos, section 4 and appendix C: 0.7. Choice: of equals the first.
+    Source: Argos, section 4 and appendix C: 0.7. Choice: the first wins a tie.
     """
     kept: dict[str, RolloutT] = {}
     rewards: dict[str, float] = {}
@@ -84,14 +84,14 @@ def curate(samples: Mapping[str, Sequence[tuple[RolloutT, Reward]]], threshold: 
 
 
 def is_trivial(num_right: int, num_samples: int = NUM_DIFFICULTY_SAMPLES) -> bool:
-    """Returns whether the base model got a sample right every time, so that it is dropped.
+    """Returns whether the base model answered a sample right every time, so that curation drops it.
 
     Args:
-        num_right: Right answers.
-        num_samples: Answers drawn.
+        num_right: Number of right answers.
+        num_samples: Number of answers drawn.
 
     Raises:
-        ConfigError: More right answers than answers, or fewer than none.
+        ConfigError: `num_right` is negative or exceeds `num_samples`.
 
     Source: ARM-Thinker, section 3.2: 100 % of five.
     """

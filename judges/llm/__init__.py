@@ -1,1 +1,1 @@
-"""Language models as judges: prompts, readers of their replies, and what is asked. Needs the `judge` extra."""
+"""Language models as judges: prompts, reply readers, and judge classes. Needs the `judge` extra."""

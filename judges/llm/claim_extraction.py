@@ -1,7 +1,7 @@
-"""What language models judge in each family of worlds: the prompts, the truth, and the claims extracted from a text.
+"""Families of worlds that language models judge: their prompts, their truth, and the claims extracted from a text.
 
-An extraction says what a text claims, never what is true. It is strict in its shape, so that a reply which says
-something else is unreadable, and lenient in names, so that no text can be made unreadable by naming odd things.
+An extraction holds a text's claims, true or not. It is strict about structure, so that a reply in any other form is
+unreadable, and lenient about names, so that odd names cannot make a text unreadable.
 
 Source: VAGEN, appendix D.1.2: natural language to a dictionary by a language model, then F1 by program. The
 paper does not print its dictionaries; these are ours.
@@ -46,18 +46,18 @@ State = Mapping[str, Any]
 
 
 class Extraction(Protocol):
-    """What a text claims, in a form that the exact judge can read."""
+    """A text's claims, in a form that the exact judge can read."""
 
     representation: ClassVar[Representation]
-    """The representation that `exact_text` is in."""
+    """The representation of `exact_text`."""
 
     @classmethod
     def read(cls, reply: str) -> Self:
-        """Returns what a reply says; raises `UnreadableReplyError` where it is not in the asked form."""
+        """Parses a reply; raises `UnreadableReplyError` if it is not in the requested form."""
         ...
 
     def exact_text(self) -> str:
-        """Returns the claims as text of `representation`; empty where there are none."""
+        """Returns the claims as text in `representation`; empty without claims."""
         ...
 
 
@@ -66,17 +66,17 @@ class _Strict(BaseModel):
 
     @classmethod
     def read(cls, reply: str) -> Self:
-        """Returns what a reply's JSON object says; see `Extraction.read`."""
+        """Parses a reply's JSON object; see `Extraction.read`."""
         try:
             return cls.model_validate(read_object(reply))
         except ValidationError as error:
             first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
-            raise UnreadableReplyError(f"{place[:60]}: {first['msg'][:100]}") from error
+            location = ".".join(map(str, first["loc"]))
+            raise UnreadableReplyError(f"{location[:60]}: {first['msg'][:100]}") from error
 
 
 class RelationClaim(_Strict):
-    """One object as seen from another; an axis of which nothing is said is None."""
+    """One object's position relative to another; an axis without a claim is None."""
 
     subject: str
     vertical: Vertical | None = None
@@ -84,7 +84,7 @@ class RelationClaim(_Strict):
     object: str
 
     def clause(self) -> str | None:
-        """Returns the relation in words, or None where it claims nothing or names nothing known."""
+        """Returns the relation as a sentence, or None if it claims nothing or names an unknown object."""
         subject, anchor = _grid_name(self.subject), _grid_name(self.object)
         phrase = _VERTICAL_PHRASES.get(self.vertical) or _HORIZONTAL_PHRASES.get(self.horizontal)
         if self.vertical is not None and self.horizontal is not None:
@@ -93,31 +93,31 @@ class RelationClaim(_Strict):
 
 
 class GridExtraction(_Strict):
-    """Relations between the things of a grid world."""
+    """Relations between the objects of a grid world."""
 
     representation: ClassVar[Representation] = "natural_language"
     relations: Annotated[list[RelationClaim], Field(max_length=120)]
 
     def exact_text(self) -> str:
-        """Returns the relations as sentences, as the grid worlds write them."""
+        """Returns the relations as sentences in the grid worlds' own wording."""
         return " ".join(clause for relation in self.relations if (clause := relation.clause()))
 
 
 class TargetClaim(_Strict):
-    """Where the thing searched for is said to be."""
+    """The claimed direction and distance of the target."""
 
     direction: Direction | None = None
     distance_m: float | None = None
 
 
 class ObjectClaim(TargetClaim):
-    """A thing that is said to be in sight."""
+    """An object that is claimed to be in sight."""
 
     type: str
 
 
 class EgocentricExtraction(_Strict):
-    """The target's and the visible objects' directions and distances, as the player sees them."""
+    """Directions and distances of the target and the visible objects from the player's view."""
 
     representation: ClassVar[Representation] = "structured"
     target: TargetClaim | None = None
@@ -131,24 +131,24 @@ class EgocentricExtraction(_Strict):
         )
         objects = [
             _known(
-                type=_words(each.type) or "thing",
-                direction_to_player=each.direction,
-                distance_to_player=_bounded(each.distance_m),
+                type=_words(claim.type) or "thing",
+                direction_to_player=claim.direction,
+                distance_to_player=_bounded(claim.distance_m),
             )
-            for each in self.visible_objects
+            for claim in self.visible_objects
         ]
         return json.dumps(fields | {"visible_objects": objects}) if fields or objects else ""
 
 
 class PositionClaim(_Strict):
-    """Where a thing is said to be, in mm."""
+    """The claimed position of an object, in mm."""
 
     name: str
     xyz: Annotated[list[float], Field(min_length=3, max_length=3)]
 
 
 class MetricExtraction(_Strict):
-    """Named positions on a table; a name may be there twice, as a text may contradict itself."""
+    """Named positions on a table; a name may occur twice, because a text may contradict itself."""
 
     representation: ClassVar[Representation] = "structured"
     positions: Annotated[list[PositionClaim], Field(max_length=60)]
@@ -179,7 +179,7 @@ def _words(name: str) -> str:
 
 
 def _bounded(number: float | None) -> float | None:
-    # Absurd numbers stay wrong when they are cut, and no reader stumbles over their exponents.
+    # Absurd numbers stay wrong when they are clipped, and readers never see their exponents.
     return None if number is None else max(-_MAX_NUMBER, min(_MAX_NUMBER, number))
 
 
@@ -189,14 +189,14 @@ def _known(**fields: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Family:
-    """Worlds that are judged alike.
+    """Worlds that share judge prompts and an extraction.
 
     Attributes:
         prompts: Folder of `judges/llm/prompts` with the family's prompts.
-        representations: Those that a language model is asked about; texts in others are read by rule as they are.
-        extraction: What is extracted from a text.
-        truth: What a judge model is told of the true state, of JSON's types.
-        context: What a reader of a text has to know of the task; nothing of the state.
+        representations: Representations that a language model judges; the exact judge reads the others by rule.
+        extraction: The form of the claims extracted from a text.
+        truth: Maps a state to the truth that a judge model is given; JSON types only.
+        context: Maps a state to the task context that a reader of the text needs; reveals nothing about the state.
     """
 
     prompts: str
@@ -210,10 +210,10 @@ def family_of(world: str, representation: Representation) -> Family:
     """Returns the family of a world, given by its name or an env id.
 
     Raises:
-        ConfigError: No language model judges this world, or not in this representation.
+        ConfigError: Language models do not judge this world, or not in this representation.
     """
     name = judged_name(world)
-    rules_of(world)  # A world without facts says so itself.
+    rules_of(world)  # raises the specific error of a world without rules
     family = FAMILIES.get("PrimitiveSkill" if name.startswith("PrimitiveSkill") else name)
     if family is None:
         raise ConfigError(
@@ -223,7 +223,7 @@ def family_of(world: str, representation: Representation) -> Family:
     if representation not in family.representations:
         raise ConfigError(
             f"A language model judges {name} in {', '.join(family.representations)}, not in {representation!r}. "
-            "The exact judge reads that by rule, without cost or error."
+            "Use the exact judge, which reads that by rule, at no cost and without errors."
         )
     return family
 

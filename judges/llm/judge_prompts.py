@@ -8,15 +8,13 @@ A prompt's file has a part for each message, and placeholders in double braces:
     True state: {{truth}}
     Description: {{text}}
 
-Everything that is filled in is written as JSON, so a text is one line between quotes. Within it whatever could
-pass for a tag, a line or nothing at all (control and format characters, unpaired surrogates, every kind of
-angle bracket) is written as a `\u` escape. A text can say "ignore the above" but it cannot look like anything
-else than a quotation.
+Values are filled in as JSON, so a text is one quoted line. Characters that could pass for a tag, a line break, or
+nothing at all (control and format characters, unpaired surrogates, every kind of angle bracket) are written as `\u`
+escapes. A text can say "ignore the above", but it always looks like a quotation.
 
-Of a reply its one `<answer>…</answer>` is read, at the end, in exactly the asked form. Everything else is
-unreadable, which is neither a yes nor a no: a reply that is guessed at would be a reward for nothing. Reasoning
-may stand before the answer. A reply with two answers is unreadable, since one of them may be a quotation of the
-text that is judged.
+A reply must end with its only `<answer>…</answer>`, in exactly the requested form; reasoning may precede it. Any
+other reply is unreadable, which is neither a yes nor a no, because guessing could reward an arbitrary reply. A reply
+with two answers is unreadable, because one of them may quote the judged text.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ from vlm_envs.tools.tool_registry import read_json
 from vlm_envs.validation import did_you_mean
 
 MAX_TEXT_CHARS = 8_000
-"""Characters of a text that a judge is shown; the rest is cut, and the cut is marked."""
+"""Characters of a text that a judge sees; the rest is cut, and the cut is marked."""
 
 _PROMPTS = Path(__file__).with_name("prompts")
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
@@ -56,7 +54,7 @@ _SCORE = re.compile(r"[0-9](?:\.[0-9]{1,6})?")
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """A prompt with holes.
+    """A prompt with placeholders.
 
     Attributes:
         name: Such as `sokoban/direct_grounding`.
@@ -72,7 +70,7 @@ class PromptTemplate:
         return frozenset(name for _, text in self.parts for name in _PLACEHOLDER.findall(text))
 
     def fill(self, **values: Any) -> tuple[Message, ...]:
-        """Returns the messages with every hole filled.
+        """Returns the messages with every placeholder filled.
 
         Raises:
             ConfigError: A placeholder has no value, or a value no placeholder.
@@ -89,7 +87,7 @@ class PromptTemplate:
 
 @functools.cache
 def prompt_template(name: str) -> PromptTemplate:
-    """Returns a prompt of `judges/llm/prompts` by its file's name without suffix, with its folder if it has one.
+    """Returns a prompt of `judges/llm/prompts` by its path in that folder, without the suffix.
 
     Raises:
         ConfigError: There is no such prompt.
@@ -110,11 +108,11 @@ def template_names() -> tuple[str, ...]:
 
 
 def literal(value: Any) -> str:
-    """Returns a value as JSON on one line, with everything escaped that could pass for part of a prompt.
+    """Returns a value as JSON on one line, with all characters escaped that could pass for part of a prompt.
 
     Returns:
-        JSON that any reader reads back as the same value; but tuples become lists, and texts longer than
-        `MAX_TEXT_CHARS` are cut.
+        JSON that decodes to the same value, except that tuples become lists and texts longer than `MAX_TEXT_CHARS` are
+        cut.
     """
     return "".join(
         _escape(char) if _is_doubtful(char) else char for char in json.dumps(_shortened(value), ensure_ascii=False)
@@ -152,17 +150,17 @@ def read_yes_no(reply: str) -> bool:
         UnreadableReplyError: It is neither.
     """
     word = answer_of(reply)
-    # `upper` would turn other scripts' letters into ours.
+    # Checked first, because `upper` maps some non-ASCII letters to ASCII.
     if not word.isascii() or word.upper() not in ("YES", "NO"):
         raise UnreadableReplyError(f"expected YES or NO, got {word[:40]!r}")
     return word.upper() == "YES"
 
 
 def read_score(reply: str, allowed: Sequence[float]) -> float:
-    """Returns the one of the allowed numbers, such as 0.75, that a reply gives.
+    """Returns a reply's score, such as 0.75.
 
     Raises:
-        UnreadableReplyError: It is none of them.
+        UnreadableReplyError: It is not one of the allowed scores.
     """
     text = answer_of(reply)
     if not _SCORE.fullmatch(text) or float(text) not in allowed:
@@ -171,10 +169,10 @@ def read_score(reply: str, allowed: Sequence[float]) -> float:
 
 
 def read_object(reply: str) -> dict[str, Any]:
-    """Returns a reply's JSON object, bare or in one code fence: with finite numbers, and no key that is there twice.
+    """Returns a reply's JSON object, bare or in one code fence.
 
     Raises:
-        UnreadableReplyError: It is no such object.
+        UnreadableReplyError: It is not an object, or has a non-finite number or a duplicate key.
     """
     text = answer_of(reply)
     fenced = _FENCE.fullmatch(text)
@@ -188,10 +186,10 @@ def read_object(reply: str) -> dict[str, Any]:
 
 
 def answer_of(reply: str) -> str:
-    """Returns what stands between a reply's one `<answer>` and `</answer>`, without the blanks around it.
+    """Returns the content of a reply's only `<answer>…</answer>`, stripped.
 
     Raises:
-        UnreadableReplyError: There is not exactly one of each, the reply goes on after it, or it is too long.
+        UnreadableReplyError: There is not exactly one of each tag, text follows the answer, or the reply is too long.
     """
     if len(reply) > MAX_REPLY_CHARS:
         raise UnreadableReplyError(f"the reply has {len(reply)} characters, more than {MAX_REPLY_CHARS}")

@@ -1,11 +1,11 @@
 """Language models that grade answers and consistency, extract answers, and write wrong responses.
 
-Sources of the graders: Mags-RL, appendix A.2 (answers on a scale of five) and r_ans; Argos, outcome reward
-(iii) (same meaning or not); iVGR, section 3.3 (consistency alpha). Prompts are ours and keep the scales'
-meaning.
+Sources of the graders: Mags-RL, appendix A.2 (answers on a five-point scale) and r_ans; Argos, outcome reward
+(iii) (same meaning or not); iVGR, section 3.3 (consistency alpha). The prompts are ours and keep the meaning of
+the scales.
 
-Mags-RL evaluates with two more: one reads the answer out of a reply, one says how much must be magnified
-(appendix A.2: data extractor, complexity score). Wrong responses, material for judges of responses, follow
+Mags-RL evaluates with two more models: one extracts the answer from a reply, one rates the need for magnification
+(appendix A.2: data extractor, complexity score). Wrong responses, which serve as data for response judges, follow
 ARM-Thinker, section 3.2 and figure 8.
 """
 
@@ -27,11 +27,11 @@ from judges.word_consistency import CONSISTENCY_GRADES
 from vlm_envs.validation import require_choice, require_positive
 
 ZOOM_SCORES = tuple(range(1, 11))
-"""How much may have to be magnified: nothing, to what cannot be told without."""
+"""Ratings of the need for magnification: from not needed to indispensable."""
 
 
 class LLMAnswerJudge:
-    """Grades how much an answer means what the right answer means.
+    """Grades how closely an answer's meaning matches the right answer's.
 
     Args:
         client: The judge model.
@@ -50,10 +50,10 @@ class LLMAnswerJudge:
         """Returns the grade of one answer.
 
         Args:
-            question: What was asked.
+            question: The question.
             truth: The right answer.
-            answer: The policy's; a blank one scores 0 without a question to the model.
-            images: What the question is about, each uint8 [height, width, 3]; often not needed.
+            answer: The policy's answer; a blank one scores 0 without asking the model.
+            images: Images that the question is about, each uint8 [height, width, 3]; often not needed.
 
         Returns:
             The grade, or unavailable.
@@ -65,19 +65,19 @@ class LLMAnswerJudge:
 
 
 class LLMConsistencyJudge:
-    """Grades whether a text speaks of the same content of a picture as a reference: iVGR's alpha.
+    """Grades whether a text describes the same image content as a reference: iVGR's alpha.
 
     Source: iVGR, section 3.3: 1 for the same content, 0.7 for one kind of deviation, 0.3 for both, 0 for a
-    contradiction. The paper asks once at temperature 0.01, or takes the mean of four at 0.5; who takes the mean asks
-    this judge as often.
+    contradiction. The paper asks once at temperature 0.01, or takes the mean of four judgments at 0.5; for the mean,
+    call this judge repeatedly.
 
     Args:
         client: The judge model.
-        num_samples: Asking the same again gives the next of so many replies, and then the first again, so that a
-            mean of cached replies is a mean of different ones.
+        num_samples: Number of distinct replies per question. Repeated calls cycle through them, so that a mean over
+            cached replies uses different ones.
 
     Raises:
-        ConfigError: Fewer than one sample.
+        ConfigError: `num_samples` is less than 1.
     """
 
     def __init__(self, client: QuestionClient, *, num_samples: int = 1) -> None:
@@ -90,10 +90,10 @@ class LLMConsistencyJudge:
         """Returns the grade of one text.
 
         Args:
-            question: What both reason about.
+            question: The question that both texts reason about.
             reference: The grounded reasoning from the archive.
-            text: The textual reasoning; a blank one scores 0 without a question to the model.
-            temperature: Of the sampling.
+            text: The textual reasoning; a blank one scores 0 without asking the model.
+            temperature: Sampling temperature.
 
         Returns:
             One of `CONSISTENCY_GRADES`, or unavailable.
@@ -119,10 +119,10 @@ def _score_of(grade: float | Unavailable) -> JudgeScore:
 
 
 class LLMAnswerExtractor:
-    """Reads the final answer out of a reply that has it in no form of its own.
+    """Extracts the final answer from a reply without a fixed answer format.
 
     Args:
-        client: The model that reads.
+        client: The model that extracts.
     """
 
     def __init__(self, client: QuestionClient) -> None:
@@ -130,11 +130,11 @@ class LLMAnswerExtractor:
         self._template = prompt_template("answer_extraction")
 
     async def __call__(self, question: str, reply: str) -> str | None:
-        """Returns the answer, `Refusal` where there is none; None if the model is unavailable.
+        """Returns the answer, or `Refusal` without one; None if the model is unavailable.
 
         Args:
-            question: What was asked, with its options.
-            reply: The policy's; a blank one is a refusal without a question to the model.
+            question: The question, with its options.
+            reply: The policy's reply; a blank one is a refusal without asking the model.
         """
         if not reply.strip():
             return "Refusal"
@@ -143,10 +143,10 @@ class LLMAnswerExtractor:
 
 
 class LLMZoomJudge:
-    """Says how much of a picture has to be magnified to answer a question about it.
+    """Rates how much of an image must be magnified to answer a question about it.
 
     Args:
-        client: A model that sees.
+        client: A vision-language model.
     """
 
     def __init__(self, client: QuestionClient) -> None:
@@ -157,8 +157,8 @@ class LLMZoomJudge:
         """Returns a whole number from 1 to 10; None if the model is unavailable.
 
         Args:
-            question: What was asked.
-            images: What it is about, as it was shown, each uint8 [height, width, 3].
+            question: The question.
+            images: Images that the question is about, as shown, each uint8 [height, width, 3].
         """
         messages = with_images(self._template.fill(question=question), images)
         found = await self._client.ask(messages, _read_zoom_score)
@@ -175,22 +175,22 @@ def _read_zoom_score(reply: str) -> int:
 async def write_wrong_responses(
     client: QuestionClient, request: str, right: str, number: int, *, images: Sequence[npt.NDArray[np.uint8]] = ()
 ) -> tuple[str, ...] | Unavailable:
-    """Returns responses to a request that are wrong, or why there are none.
+    """Returns wrong responses to a request, or why there are none.
 
     Args:
         client: The model.
-        request: What is responded to.
+        request: The request to respond to.
         right: A right response.
-        number: How many are asked for, at least 1.
-        images: What the request is about, each uint8 [height, width, 3].
+        number: Number of responses to ask for, at least 1.
+        images: Images that the request is about, each uint8 [height, width, 3].
 
     Returns:
-        At least that many texts; whether they are wrong and differ is for the caller to check.
+        At least that many texts; the caller must check that they are wrong and distinct.
     """
 
     def read(reply: str) -> tuple[str, ...]:
         wrong = read_object(reply).get("wrong")
-        texts = [each.strip() for each in wrong if isinstance(each, str)] if isinstance(wrong, list) else []
+        texts = [text.strip() for text in wrong if isinstance(text, str)] if isinstance(wrong, list) else []
         given = tuple(filter(None, texts))
         if len(given) < number:
             raise UnreadableReplyError(f'expected {{"wrong": [...]}} with {number} texts')

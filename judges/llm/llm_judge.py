@@ -1,14 +1,14 @@
-"""Language models as judges of state texts: one verdict on a text, or its claims taken down and then counted.
+"""Language models as judges of state texts: one verdict on a text, or its claims extracted and then scored by rule.
 
     direct       text + true state ── model ──> YES / NO ──> 1 / 0
     extraction   text              ── model ──> claims ── exact judge (+ true state) ──> F1
 
-In the second way the model never sees the truth, so it cannot be talked into a verdict.
+With extraction, the model never sees the truth, so a text cannot talk it into a verdict.
 
 Source: VAGEN, appendix D.1.1 (direct) and D.1.2 (extraction, then F1). The prompts are ours and keep the rubrics'
 meaning.
 
-`llm_judges` puts them in the place of the exact judge, for `judges.turn_rewards.shape` and so for a trainer:
+`llm_judges` substitutes them for the exact judge in `judges.turn_rewards.shape`, and thus in a trainer:
 
     with ChatClient(config) as client:
         shaped = shape(turns, terms, judge_for=llm_judges(client, "extraction"))
@@ -34,31 +34,31 @@ from vlm_envs.responses.formats import Representation
 from vlm_envs.validation import require_choice
 
 Skill = Literal["grounding", "worldmodeling"]
-"""What a text shows: that the model saw the state it is in, or that it foresaw the next one."""
+"""The skill that a text demonstrates: seeing the current state, or predicting the next one."""
 
 _Verdict = TypeVar("_Verdict")
 
 Method = Literal["direct", "extraction"]
 
 SKILL_OF: dict[Section, Skill] = {"observation": "grounding", "prediction": "worldmodeling"}
-"""What each section of a response shows."""
+"""The skill that each section of a response demonstrates."""
 
 
 class ReplyJudge(ABC, Generic[_Verdict]):
-    """A judge that asks one question for each text; a subclass says which, and what the reply is worth.
+    """A judge that asks one question per text; a subclass defines the question and the score of a reply.
 
     Args:
         client: The judge model.
         world: A world's name or an env id.
-        skill: Whether texts describe the state they come with or foretell it.
+        skill: Whether texts describe the current state or predict the next one.
         representation: Of the texts.
 
     Raises:
-        ConfigError: No language model judges this world, or not in this representation.
+        ConfigError: Language models do not judge this world, or not in this representation.
     """
 
     prompts: ClassVar[str]
-    """How the names of its prompts begin."""
+    """Prefix of its prompt names."""
 
     def __init__(
         self,
@@ -72,10 +72,10 @@ class ReplyJudge(ABC, Generic[_Verdict]):
         self._template = prompt_template(f"{self._family.prompts}/{self.prompts}_{skill}")
 
     async def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
-        """Returns the score of a text against a state, or unavailable; a blank text scores 0 without a question.
+        """Returns the score of a text against a state, or unavailable; a blank text scores 0 without asking the model.
 
         Raises:
-            ConfigError: The state is another world's. No text and no failure of the endpoint raises.
+            ConfigError: The state is from another world. Neither texts nor endpoint failures raise errors.
         """
         (score,) = await self.score_many([(text, state)])
         return score
@@ -84,7 +84,7 @@ class ReplyJudge(ABC, Generic[_Verdict]):
         """Returns the scores of many texts, in order; each distinct question is asked once.
 
         Raises:
-            ConfigError: A state is another world's.
+            ConfigError: A state is from another world.
         """
         answers = await self.ask(claims)
         return [
@@ -95,7 +95,7 @@ class ReplyJudge(ABC, Generic[_Verdict]):
         ]
 
     async def ask(self, claims: Sequence[TextAndState]) -> dict[tuple[Message, ...], _Verdict | Unavailable]:
-        """Returns the model's answer to each distinct question about some claims; blank texts raise none."""
+        """Returns the model's answer to each distinct question about some claims; blank texts pose none."""
         questions = dict.fromkeys(self._messages(text, state) for text, state in claims if text.strip())
         answers = await gather(self._client.ask(question, self._read) for question in questions)
         return dict(zip(questions, answers, strict=True))
@@ -105,7 +105,7 @@ class ReplyJudge(ABC, Generic[_Verdict]):
 
     @abstractmethod
     def _read(self, reply: str) -> _Verdict:
-        """Returns what a reply says; raises `UnreadableReplyError` where it is not in the asked form."""
+        """Parses a reply; raises `UnreadableReplyError` if it is not in the requested form."""
 
     @abstractmethod
     def _messages(self, text: str, state: Mapping[str, Any]) -> tuple[Message, ...]:
@@ -113,7 +113,7 @@ class ReplyJudge(ABC, Generic[_Verdict]):
 
     @abstractmethod
     def _worth(self, verdict: _Verdict, state: Mapping[str, Any]) -> JudgeScore:
-        """Returns the score that a verdict means."""
+        """Returns the score for a verdict."""
 
 
 class DirectJudge(ReplyJudge[bool]):
@@ -132,7 +132,7 @@ class DirectJudge(ReplyJudge[bool]):
 
 
 class ExtractionJudge(ReplyJudge[Extraction]):
-    """Has a text's claims taken down by a model that does not know the truth, and lets the exact judge count them."""
+    """Extracts a text's claims with a model that does not know the truth, and scores them with the exact judge."""
 
     prompts = "extract"
 
@@ -151,11 +151,11 @@ class ExtractionJudge(ReplyJudge[Extraction]):
 
 
 def llm_judges(client: QuestionClient, method: Method) -> dict[Section, JudgeFor]:
-    """Returns what `shape` takes as `judge_for`: observations and predictions have prompts of their own.
+    """Returns the `judge_for` argument of `shape`, which uses different prompts for observations and predictions.
 
     Args:
         client: The judge model.
-        method: `direct` for a verdict, `extraction` for claims that the exact judge counts.
+        method: `direct` for a verdict, `extraction` for claims that the exact judge scores.
     """
     judge_type = DirectJudge if require_choice("method", method, get_args(Method)) == "direct" else ExtractionJudge
 

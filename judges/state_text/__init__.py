@@ -1,1 +1,1 @@
-"""The exact judge: reads a model's description of the state and compares it with the true one, by rule."""
+"""The exact judge: reads a model's description of the state by rule and compares it with the true state."""

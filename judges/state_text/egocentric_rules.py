@@ -1,18 +1,18 @@
-"""Facts of a search through a home: in which direction and how far away things are.
+"""Facts of a search through a home: directions and distances of objects.
 
 Source: VAGEN, appendix D.1.1, for the state dict of Navigation; section 5.1 and D.1.2 for F1 over facts. The
 paper prints neither weights nor tolerances. These are ours:
 
-- 0.5 for the target's direction, one of four. Naming two is naming none, except for a combined direction such as
-  "ahead and to the left": it is right where its primary direction is (appendix D.1.1), and half right where the
-  target is to that side.
-- 0.2 for its distance, right within 15 % or 0.25 m, whichever is more; a quarter meter is a step of the player. A
-  wrong distance takes from the direction what a right one would add, since most targets start at a usual distance.
+- 0.5 for the target's direction, one of four. Naming two earns nothing, except for a combined direction such as
+  "ahead and to the left": it is right if its primary direction is (appendix D.1.1), and half right if only its side
+  is.
+- 0.2 for its distance, right within 15 % or 0.25 m, whichever is larger; 0.25 m is one step of the player. A wrong
+  distance subtracts from the direction as much as a right one adds, because most targets start at a common distance.
 - 0.3 for the visible objects, each a type with a direction. Such a pair is right or wrong. A general name may stand
-  for several types, so claims are matched to objects as well as can be. The five nearest have to be named; naming
-  further ones that are there does no harm.
+  for several types, so claims are matched to objects optimally. The five nearest must be named; naming further visible
+  objects has no penalty.
 
-What is said of an object that the text calls the target, but by the name of something else, is wrong.
+Claims about an object that the text calls the target, but by the name of a different object, are wrong.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from vlm_envs.validation import require_at_least
 _ROUNDING_M = 1e-6
 _DIRECTION_WEIGHT, _DISTANCE_WEIGHT, _VISIBLE_WEIGHT = 0.5, 0.2, 0.3
 _NEAR, _SEPARATE = 0.1, 0.01
-"""What makes one matching better than another with as many pairs."""
+"""Bonuses that break ties between matchings with equally many pairs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Surroundings:
-    """The true state, as far as it is judged.
+    """The part of the true state that is judged.
 
     Attributes:
         target: The target's type, as letters only.
         direction: The target's direction.
-        distance_m: The target's distance in metres.
+        distance_m: The target's distance in meters.
         visible: Type and direction of each visible object, the nearest first.
-        others: The types of visible objects that are not the target's.
+        others: The types of visible objects other than the target's type.
     """
 
     target: str
@@ -61,14 +61,14 @@ class Surroundings:
 
     @classmethod
     def of(cls, state: Mapping[str, Any]) -> Surroundings:
-        """Returns what is judged of a state dict.
+        """Reads the judged part of a state dict.
 
         Raises:
-            ConfigError: It is another world's.
+            ConfigError: The state is from another world.
         """
         try:
             target = plain(state["target_obj_type"])
-            visible = tuple((plain(each["type"]), each["direction_to_player"]) for each in state["visible_objects"])
+            visible = tuple((plain(seen["type"]), seen["direction_to_player"]) for seen in state["visible_objects"])
             return cls(
                 target=target,
                 direction=state["target_direction_to_player"],
@@ -86,7 +86,7 @@ class Surroundings:
         return not mention.name or is_name_of(mention.name, self.target)
 
     def is_of_target(self, mention: ObjectMention) -> bool:
-        """Returns whether a mention is meant for the target: it is called so, or its name fits nothing else better."""
+        """Returns whether a mention refers to the target: by that word, or by a name that fits nothing else better."""
         if mention.is_target or mention.is_listed:
             return mention.is_target
         fits_better = mention.name != self.target and any(is_name_of(mention.name, other) for other in self.others)
@@ -95,13 +95,13 @@ class Surroundings:
 
 @dataclass(frozen=True, kw_only=True)
 class EgocentricRules:
-    """Rules of worlds in which something is searched for, with Navigation's state dict.
+    """Rules for search worlds with Navigation's state dict.
 
     Attributes:
-        tolerance_m: Distances this close to the true one are right, in metres.
-        relative_tolerance: The same as a share of the true distance; the larger of the two holds.
-        num_visible: Visible objects that have to be named, the nearest first.
-        representations: Those that can be read.
+        tolerance_m: Maximum error of a right distance, in meters.
+        relative_tolerance: The same as a share of the true distance; the larger of the two applies.
+        num_visible: Number of visible objects that must be named, the nearest first.
+        representations: Representations that can be read.
     """
 
     tolerance_m: float = 0.25
@@ -110,7 +110,7 @@ class EgocentricRules:
     representations: tuple[Representation, ...] = ("natural_language", "structured")
 
     def __post_init__(self) -> None:
-        """Refuses tolerances that nothing could meet."""
+        """Raises `ConfigError` for negative values."""
         require_at_least(self, 0, "tolerance_m", "relative_tolerance", "num_visible")
 
     def parts(self, text: str, representation: Representation, state: Mapping[str, Any]) -> tuple[Part, ...]:
@@ -132,7 +132,7 @@ class EgocentricRules:
         )
 
     def guesses(self, representation: Representation) -> tuple[str, ...]:
-        """Returns texts that place "the target", whatever it is, in every direction and at usual distances."""
+        """Returns texts that place "the target" in every direction and at common distances."""
         phrases = {"ahead": "ahead", "left": "to the left", "right": "to the right", "back": "behind"}
         distances_m = [step / 2 for step in range(1, 15)]
         if representation == "natural_language":
@@ -142,17 +142,17 @@ class EgocentricRules:
 
     def _tally_distance(self, of_target: Sequence[ObjectMention], truth: Surroundings) -> Tally:
         tolerance_m = max(self.tolerance_m, self.relative_tolerance * truth.distance_m) + _ROUNDING_M
-        claims = {(each, truth.names_target(mention)) for mention in of_target for each in mention.distances_m}
-        # Of NaN the comparison is false, as it should be.
-        return Tally.of_one_fact(named and abs(each - truth.distance_m) <= tolerance_m for each, named in claims)
+        claims = {(claimed, truth.names_target(mention)) for mention in of_target for claimed in mention.distances_m}
+        # Comparisons with NaN are false, as intended.
+        return Tally.of_one_fact(named and abs(claimed - truth.distance_m) <= tolerance_m for claimed, named in claims)
 
     def _tally_visible(
         self, others: Sequence[ObjectMention], of_target: Sequence[ObjectMention], truth: Surroundings
     ) -> Tally:
-        """Returns the counts of pairs of type and direction.
+        """Counts the pairs of type and direction.
 
-        To say where the target is does not claim that it can be seen, as it may be out of sight. Where it is in sight
-        and nothing else names it there, this is one of the pairs named.
+        A claim about the target's position does not claim that the target is visible. If the target is visible and no
+        other claim names it there, this claim counts as one of the pairs.
         """
         claims = [mention for mention in others if mention.directions]
         free = [mention for mention in of_target if len(mention.directions) == 1]
@@ -171,7 +171,7 @@ def _tally_direction(of_target: Sequence[ObjectMention], truth: Surroundings) ->
 
 
 def _half_right(of_target: Sequence[ObjectMention], truth: Surroundings) -> float:
-    """Returns 0.5 where only combined directions are claimed and the true one is the side in them, else 1."""
+    """Returns 0.5 if all claims are combined directions whose primary direction is wrong, else 1."""
     claims = {direction for mention in of_target for direction in mention.directions}
     return 0.5 if claims and all(claim.split()[0] != truth.direction for claim in claims) else 1.0
 
@@ -179,7 +179,7 @@ def _half_right(of_target: Sequence[ObjectMention], truth: Surroundings) -> floa
 def _best_pairs(
     claims: Sequence[ObjectMention], free: Sequence[ObjectMention], visible: Sequence[tuple[str, str]], num_near: int
 ) -> list[tuple[int, int]]:
-    """Returns claims, then free mentions, paired with the visible objects they are right of; near ones come first."""
+    """Pairs claims, then free mentions, with the visible objects that they describe correctly, preferring near ones."""
     rows = [*claims, *free]
     gains = np.zeros((len(rows), len(visible)))
     for row, mention in enumerate(rows):

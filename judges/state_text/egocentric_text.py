@@ -1,16 +1,16 @@
-"""Reads text of a search through a home: which thing is in which direction, and how far away.
+"""Reads text about a search through a home: the directions and distances of objects.
 
-The list of names decides what counts as a claim about a thing that is not there; things that are there are
-always known, by the types of the state. Types are compared as letters only, so that `GarbageCan`, "garbage can"
-and "garbage_can" are one.
+The list of names determines which words claim an object that is absent; objects that are present are always known
+from the types in the state. Types are compared as letters only, so that `GarbageCan`, "garbage can", and
+"garbage_can" are equal.
 
-The natural-language reader reads the world's own sentences exactly, and freely written ones as far as a simple
-rule carries: a sentence is cut into segments at commas and conjunctions, and what a segment says belongs to the
-first thing that it names, or else to the things before it ("the sofa and the lamp are on the left, 2 m away"),
-or else to those after it ("to my left, there is a bin"). "Ahead and to the left" is one combined direction, and
-"facing the lamp" means that the lamp is ahead. Directions of movement ("I turn left") and seen from other
-things ("left of the sofa", "on the left side of the image") claim nothing, and neither does what is negated. No
-string makes it raise, and time is linear in its length.
+The natural-language reader reads the world's own sentences exactly and free text by a simple rule: a sentence is
+split into segments at commas and conjunctions, and a segment's claims apply to the first object that it names, or
+else to the objects before it ("the sofa and the lamp are on the left, 2 m away"), or else to those after it ("to
+my left, there is a bin"). "Ahead and to the left" is one combined direction, and "facing the lamp" means that the
+lamp is ahead. Directions of movement ("I turn left"), directions from other objects ("left of the sofa", "on the
+left side of the image"), and negated statements claim nothing. No string raises an error, and time is linear in
+its length.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _OTHERS = """
 """
 _SAME_AS = {word: words.split()[0] for words in _SYNONYMS.strip().splitlines() for word in words.split()}
 THINGS = frozenset(_SAME_AS) | words_of(_OTHERS)
-"""Every known name of a thing, as letters only."""
+"""Every known name of an object, as letters only."""
 
 
 def plain(name: str) -> str:
@@ -84,16 +84,16 @@ def plain(name: str) -> str:
 
 
 def is_name_of(claimed: str, actual: str) -> bool:
-    """Returns whether a plain name may be said of a plain type: the same word, a synonym or a more general one.
+    """Returns whether a plain name fits a plain type: the same word, a synonym, or a more general word.
 
-    A desk lamp may be called a lamp, but a lamp no desk lamp.
+    "Lamp" fits a desk lamp, but "desk lamp" does not fit a lamp.
     """
     claimed, actual = _SAME_AS.get(claimed, claimed), _SAME_AS.get(actual, actual)
     return claimed == actual or (claimed in THINGS and actual.endswith(claimed))
 
 
 def known_name(words: Iterable[str], vocabulary: frozenset[str]) -> str | None:
-    """Returns the thing that words name together, singular or plural, or None."""
+    """Returns the object that the joined words name, singular or plural, or None."""
     joined = "".join(words)
     return next((name for name in singulars(joined) if name in vocabulary), None)
 
@@ -151,14 +151,14 @@ def directions_in(text: str) -> set[str]:
 
 @dataclass(slots=True)
 class ObjectMention:
-    """One thing that a text speaks of.
+    """One object that a text mentions.
 
     Attributes:
-        name: What it is called, as lower-case letters only; empty where it has no name but "the target".
+        name: Its name, as lower-case letters only; empty if it is only called "the target".
         is_target: Whether it is called the target.
-        is_listed: Whether it stands in a list of visible objects.
-        directions: The directions claimed for it; of a combined direction both, the primary one first.
-        distances_m: The distances claimed for it, in metres.
+        is_listed: Whether it is in a list of visible objects.
+        directions: The directions claimed for it; a combined direction has both parts, the primary one first.
+        distances_m: The distances claimed for it, in meters.
     """
 
     name: str
@@ -181,7 +181,7 @@ _CORRECTION = re.compile(
     r"(?=(?:it(?:'s| is)? )?(?:(?:to|on|in|at) )?(?:the |my |your |our )?"
     rf"(?:directly |straight )?(?:{'|'.join(sorted(DIRECTIONS))})\b)"
 )
-"""A new start that takes back the sentence before: "…, no, behind"."""
+"""A correction that retracts the preceding sentence: "…, no, behind"."""
 _SINGULAR_COPULAS = words_of("is was lies stands sits appears remains stays")
 _COPULAS = _SINGULAR_COPULAS | words_of("are be were there")
 _MOVES = re.compile(r"(mov|rotat|turn|walk|go|step|straf|fac|look|head)(e|es|ed|ing|s)?|going|went")
@@ -207,10 +207,10 @@ def read_egocentric_text(text: str, types: Iterable[str]) -> list[ObjectMention]
 
     Args:
         text: Any string.
-        types: Types of the things that are there, as letters only; they are known besides the usual ones.
+        types: Types of the objects that are present, as letters only, in addition to the usual ones.
 
     Returns:
-        All that is named, in order; without direction and distance a mention claims nothing.
+        All mentions, in order; without direction and distance a mention claims nothing.
     """
     vocabulary = THINGS.union(types, _TARGET)
     mentions: list[ObjectMention] = []
@@ -243,14 +243,14 @@ def _cut(words: list[str]) -> list[list[str]]:
 
 
 class _Segment:
-    """What stands between two cuts of a sentence, read from left to right.
+    """A part of a sentence between two cuts, read from left to right.
 
     Attributes:
-        thing: The first thing named.
-        is_about_it: Whether a pronoun stands for the thing spoken of last.
-        is_alone: Whether a verb in the singular follows the thing.
+        thing: The first object named.
+        is_about_it: Whether a pronoun refers to the object mentioned last.
+        is_alone: Whether a singular verb follows the object.
         directions: Directions from the player.
-        leads: Whether the directions stand before the thing, or without one.
+        leads: Whether the directions precede the object, or there is no object.
         distances_m: Distances from the player.
         is_negated: Whether it claims nothing.
     """
@@ -267,11 +267,11 @@ class _Segment:
 
     @property
     def says_something(self) -> bool:
-        """Whether there is a direction or a distance in it."""
+        """Whether it contains a direction or a distance."""
         return bool(self.directions or self.distances_m)
 
     def _read_word(self, position: int) -> int:
-        """Takes in what stands at `position`; returns how many words that took."""
+        """Reads the words at `position`; returns the number of words consumed."""
         word, name = self._words[position], self._name_at(position)
         if name is not None:
             self._read_name(name[0])
@@ -287,7 +287,7 @@ class _Segment:
         return 1
 
     def _faces_a_thing(self, position: int) -> bool:
-        """Returns whether the player faces a thing from here on, and neither is to face one nor stops facing it."""
+        """Returns whether "facing" at `position` means that the player faces an object now."""
         before = word_at(self._words, position - 1)
         is_other = before == "to" or _NO_LONGER.fullmatch(before) is not None
         thing = self._skip(self._skip(position + 1, _BEFORE_FACED), _ARTICLES)
@@ -362,7 +362,7 @@ class _Segment:
 
 
 class _Sentence:
-    """Gives what the segments of one sentence say to the things that it is said of."""
+    """Assigns the directions and distances in one sentence's segments to the objects they apply to."""
 
     def __init__(self, mentions: list[ObjectMention]) -> None:
         self._mentions = mentions
@@ -371,7 +371,7 @@ class _Sentence:
         self._is_open = False
 
     def join(self, segments: Sequence[_Segment]) -> None:
-        """Adds the things of a sentence to the mentions, and what is said of them to the things."""
+        """Adds the objects of a sentence to the mentions, with their directions and distances."""
         for segment, following in itertools.zip_longest(segments, segments[1:]):
             if segment.thing is not None:
                 self._read_thing(segment.thing, segment)
@@ -379,7 +379,7 @@ class _Sentence:
                 self._read_attributes(segment, following)
 
     def _read_thing(self, thing: ObjectMention, segment: _Segment) -> None:
-        """Reads a segment that names a thing: its directions, else those that lead, else those that are to come."""
+        """Reads a segment that names an object: its own directions, or leading ones, or those still to come."""
         self._mentions.append(thing)
         if segment.is_negated:
             self._subjects, self._leading, self._is_open = [thing], set(), False
@@ -392,7 +392,7 @@ class _Sentence:
         self._say(segment.directions or self._leading, segment.distances_m)
 
     def _read_attributes(self, segment: _Segment, following: _Segment | None) -> None:
-        """Reads a segment that names nothing: it speaks of what came before, or else leads what follows."""
+        """Reads a segment that names no object: it applies to earlier objects, or else to those that follow."""
         if segment.is_about_it and self._mentions:
             self._subjects, self._is_open = self._mentions[-1:], False
         if segment.is_negated or not segment.says_something:
@@ -414,10 +414,10 @@ _TOKEN = re.compile(r"[{}]|\b([a-z_]{1,40})[\"']?\s{0,20}[:=]\s{0,20}([^,;{}\[\]
 
 
 def read_egocentric_dict(text: str) -> list[ObjectMention]:
-    """Returns what a dict claims of the target and of the visible objects.
+    """Returns a dict's claims about the target and the visible objects.
 
-    Keys may be quoted, shortened or in any order: a key with "target" in it speaks of the target, one with
-    "direction" or "distance" gives that, and "type", "name" or "object" gives the type. No string raises, and time is
+    Keys may be quoted, shortened, and in any order: a key that contains "target" is about the target, "direction" and
+    "distance" give these values, and "type", "name", or "object" gives the type. No string raises an error, and time is
     linear in its length.
 
     Returns:
@@ -434,7 +434,7 @@ def read_egocentric_dict(text: str) -> list[ObjectMention]:
             if _is_type(key) and objects[-1].name:
                 objects.append(ObjectMention("", is_listed=True))
             _read_field(objects[-1], key, value)
-    return [target, *(each for each in objects if each.name)]
+    return [target, *(mention for mention in objects if mention.name)]
 
 
 def _is_type(key: str) -> bool:

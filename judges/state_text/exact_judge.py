@@ -1,19 +1,19 @@
 """The exact judge: reads a model's state text by rule and scores it against the true state.
 
 Source: VAGEN, section 5.1 (visual reasoning reward) and appendix D.1.2 (structured evaluation by F1).
-Deviations, each named:
+Deviations:
 
-- Extraction is by rule where the paper asks a language model, so that the score is reproducible and free.
-- A world's score is a fixed weighted sum over its categories. A category with nothing in the state (a lake
-  without holes) keeps its weight and scores 1 when nothing is claimed for it: renormalising would make the
-  same claim about the goal worth more in some levels than in others.
-- A text in which no fact can be read scores 0, also where silence on a category would be right.
+- Extraction is by rule instead of by a language model, so that the score is reproducible and free.
+- A world's score is a fixed weighted sum over its categories. A category without objects in the state (a lake
+  without holes) keeps its weight and scores 1 if nothing is claimed for it. Renormalizing would make the same
+  claim about the goal worth more in some levels than in others.
+- A text without any readable fact scores 0, even if saying nothing about a category would be right.
 
-What a world's facts and categories are is up to its rules, found in one registry:
+A world's rules, which one registry contains, define its facts and categories:
 
     text, state ── rules of the world ──> parts (name, weight, tally) ── ExactJudge ──> one score
 
-The grid worlds share `GridRules` and differ by their vocabulary; a world of another kind brings rules of its own.
+The grid worlds share `GridRules` and differ in their vocabulary; worlds of other kinds have their own rules.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from vlm_envs.validation import did_you_mean, require_choice
 
 
 class ExactJudge:
-    """Scores state text of one world in one representation by rule; see the module for what it counts.
+    """Scores state text of one world in one representation by rule, as the module docstring describes.
 
     Args:
         world: A world's name or an env id, such as `Sokoban` or `VLM/Sokoban-v0`.
         representation: One that the world's rules can read, such as `natural_language`.
-        rules: In place of the world's own, for another tolerance or a world that has none yet.
+        rules: Override the world's own rules, such as for a different tolerance or a world without rules.
 
     Raises:
-        ConfigError: The world has no exact judge, or not in this representation.
+        ConfigError: The world has no exact judge, or none for this representation.
     """
 
     def __init__(self, world: str, representation: Representation, *, rules: StateTextRules | None = None) -> None:
@@ -61,11 +61,11 @@ class ExactJudge:
         """Returns the weighted F1 of a text against a state, and its parts.
 
         Args:
-            text: Any string; its first `MAX_TEXT_CHARS` characters are read.
+            text: Any string; only its first `MAX_TEXT_CHARS` characters are read.
             state: The world's typed state dict, as in `info["state"]`.
 
         Raises:
-            ConfigError: The state is another world's. No text raises.
+            ConfigError: The state is from another world. No text raises an error.
         """
         parts = self.rules.parts(text[:MAX_TEXT_CHARS], self.representation, state)
         num_facts_read = sum(part.tally.num_claimed for part in parts)
@@ -82,7 +82,7 @@ class ExactJudge:
 
 
 class StateTextRules(Protocol):
-    """How the texts of one world are read and what is counted in them."""
+    """Rules for reading the texts of one world and counting their facts."""
 
     @property
     def representations(self) -> tuple[Representation, ...]:
@@ -93,7 +93,7 @@ class StateTextRules(Protocol):
         """Returns how a text compares with a state.
 
         Args:
-            text: Any string, already cut to a bounded length; none raises.
+            text: Any string, already cut to a bounded length; no string raises an error.
             representation: One of `representations`.
             state: The world's typed state dict.
 
@@ -101,20 +101,20 @@ class StateTextRules(Protocol):
             The parts of the score; their weights sum to 1.
 
         Raises:
-            ConfigError: The state is another world's.
+            ConfigError: The state is from another world.
         """
         ...
 
     def guesses(self, representation: Representation) -> tuple[str, ...]:
-        """Returns constant texts that may pay without sight, besides the worlds' own; a chance baseline tries them."""
+        """Returns constant texts that may score without sight, for chance baselines."""
         ...
 
 
 class GridRules:
-    """Rules of a grid world, which follow from its vocabulary: cells, or relations between them.
+    """Rules of a grid world, derived from its vocabulary: cells, or relations between them.
 
     Args:
-        vocabulary: The world's kinds of object, their weights and names.
+        vocabulary: The world's kinds of objects, their weights, and their names.
     """
 
     representations: tuple[Representation, ...] = ("natural_language", "symbolic", "structured")
@@ -125,7 +125,7 @@ class GridRules:
     def parts(self, text: str, representation: Representation, state: Mapping[str, Any]) -> tuple[Part, ...]:
         """Returns how a text compares with a state; see `StateTextRules.parts`."""
         vocabulary = self.vocabulary
-        # Half of all sides are right by chance, cells hardly ever: only of sides a wrong claim cancels a right one.
+        # Chance makes half of all sides right but hardly any cell, so wrong claims cancel right ones only for sides.
         is_net = representation == "natural_language"
         if is_net:
             tallies = tally_relations(read_language(text, vocabulary), state, vocabulary)
@@ -138,7 +138,7 @@ class GridRules:
         )
 
     def guesses(self, representation: Representation) -> tuple[str, ...]:
-        """Returns no texts: the worlds' own are the best there are, as they name what every level has."""
+        """Returns no texts: the worlds' own texts are the best guesses, because they name what every level has."""
         return ()
 
 
@@ -160,11 +160,11 @@ def judged_name(world: str) -> str:
     """Returns the name that a world's rules are kept under.
 
     Args:
-        world: `Navigation`, `VLM/Navigation-v0`, `vlm_envs:VLM/Navigation-v0`, or an id of one's own.
+        world: `Navigation`, `VLM/Navigation-v0`, `vlm_envs:VLM/Navigation-v0`, or the id of a user's world.
 
     Returns:
-        An id that has rules of its own, whole; the name of a world of this package, also where the id is another
-        registration of it, in whatever namespace, or of a subclass; otherwise the id without its module.
+        The whole id if it has its own rules; the name of a world of this package, even if the id registers it or a
+        subclass in another namespace; otherwise the id without its module.
     """
     prefix, _, described = world.partition(":")
     env_id = RESOLVERS[prefix](described) if prefix in RESOLVERS else world.rpartition(":")[2]
@@ -180,28 +180,28 @@ def judged_name(world: str) -> str:
 
 
 def _base_id(entry_point: object) -> str | None:
-    """Returns the id of the world of this package that an entry point makes; None if it makes somebody else's.
+    """Returns the id of the world of this package that an entry point makes; None if it makes a different world.
 
     Args:
-        entry_point: What Gymnasium knows: text, a class (a subclass is judged as its base) or arguments bound to one.
+        entry_point: A Gymnasium entry point: text, a class (a subclass is judged as its base), or a partial of a class.
     """
-    known = {entry_point: env_id for env_id, entry_point in WORLDS.items()}
+    env_ids = {entry_point: env_id for env_id, entry_point in WORLDS.items()}
     if isinstance(entry_point, str):
-        if entry_point in known:
-            return known[entry_point]
+        if entry_point in env_ids:
+            return env_ids[entry_point]
         try:
             entry_point = load_env_creator(entry_point)
-        except Exception:  # whatever somebody else's module raises on import; making the world says it
+        except Exception:  # any error from importing a user's module; making the world reports it
             return None
     while isinstance(entry_point, functools.partial):
         entry_point = entry_point.func
     bases = entry_point.__mro__ if isinstance(entry_point, type) else ()
     names = (f"{base.__module__}:{base.__qualname__}" for base in bases)
-    return next((known[name] for name in names if name in known), None)
+    return next((env_ids[name] for name in names if name in env_ids), None)
 
 
 def has_rules(world: str) -> bool:
-    """Returns whether a world's texts can be judged by rule; takes what `rules_of` takes."""
+    """Returns whether a world's texts can be judged by rule; takes the same argument as `rules_of`."""
     return judged_name(world) in RULES
 
 
@@ -209,11 +209,11 @@ def rules_of(world: str) -> StateTextRules:
     """Returns a world's rules, by its name or by an env id.
 
     Args:
-        world: `Navigation`, `VLM/Navigation-v0` or `vlm_envs:VLM/Navigation-v0`; an id of one's own for what
-            `RULES[id]` holds, or for another registration of a world of this package or of a subclass.
+        world: `Navigation`, `VLM/Navigation-v0`, or `vlm_envs:VLM/Navigation-v0`; or the id of a user's world that is
+            in `RULES` or registers a world of this package or a subclass.
 
     Raises:
-        ConfigError: The world has no exact judge, or nothing has that name.
+        ConfigError: The world has no exact judge, or there is no such world.
     """
     name = judged_name(world)
     if name in RULES:

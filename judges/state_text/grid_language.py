@@ -1,12 +1,11 @@
-"""Natural-language state text to relations: a small, lenient reader of spatial sentences.
+"""Reads relations from natural-language state text: a small, lenient reader of spatial sentences.
 
-It reads the worlds' own relation sentences exactly, and freely written ones as far as grammar allows:
-either order ("the player is above the box"), shared subjects and objects, an omitted object (then the player
-is meant), inverted sentences ("above the player is a hole"), plurals and numbers ("two holes", "both"), pronouns,
-"directly" (the other axis is aligned), negation (claims nothing, except that "not" denies a side) and movement
-("push the box left" is an action,
-not a relation). A place in the image ("in the top left corner") is no relation and is dropped, as the paper's
-rubric asks. No string makes it raise, and time is linear in length.
+It reads the worlds' own relation sentences exactly, and free text as far as its grammar allows: either order
+("the player is above the box"), shared subjects and objects, an omitted object (the player is meant), inverted
+sentences ("above the player is a hole"), plurals and numbers ("two holes", "both"), pronouns, "directly" (the
+other axis is aligned), negation (claims nothing, except that "not" denies a side), and movement ("push the box
+left" is an action, not a relation). A region of the image ("in the top left corner") is not a relation and is
+dropped, as the paper's rubric asks. No string raises an error, and time is linear in length.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from judges.state_text.grid_relations import ALL, SOME, THE_PLAYER, Name, Relati
 from judges.state_text.vocabulary import FRAME, PLAYER, ObjectVocabulary
 
 MAX_TEXT_CHARS = 8_000
-"""Characters read of a text, far above any state text of the registered worlds; the rest claims nothing."""
+"""Characters of a text that are read, far more than any registered world's state text; the rest is ignored."""
 
 
 def read_language(text: str, vocabulary: ObjectVocabulary) -> RelationClaims:
-    """Returns the relations that a text claims, with objects numbered in the order that the text introduces them in."""
+    """Returns the relations that a text claims, with objects numbered in order of introduction."""
     claims = RelationClaims(vocabulary)
     names = _Names(claims)
     sentence: list[Token] = []
@@ -35,10 +34,10 @@ def read_language(text: str, vocabulary: ObjectVocabulary) -> RelationClaims:
 
 
 class _Names:
-    """Which objects a noun or pronoun means, over a whole text.
+    """Resolves the nouns and pronouns of a whole text to objects.
 
-    A numbered noun always means the same object; "a hole" and "another hole" bring in a new one; "the hole"
-    means the last one mentioned. "Two holes" bring in a group, to which "both holes" and "they" refer.
+    A numbered noun always means the same object; "a hole" and "another hole" introduce a new one; "the hole" means
+    the last one mentioned. "Two holes" introduces a group, to which "both holes" and "they" refer.
     """
 
     def __init__(self, claims: RelationClaims) -> None:
@@ -93,11 +92,11 @@ class _Names:
         return [group]
 
     def of_object_pronoun(self, subjects: list[Name]) -> list[Name]:
-        """Returns the object that was mentioned last, other than those that are being described."""
+        """Returns the object that was mentioned last, excluding the subjects."""
         return [name for name in reversed(self._recent) if name not in subjects and name[0] != FRAME][:1]
 
     def of_plural_pronoun(self, subjects: list[Name]) -> list[Name]:
-        """Returns what "they" means: the subjects, if there are several, or else the last group."""
+        """Resolves "they": the subjects, if there are several, or else the last group."""
         if len(subjects) > 1:
             return list(subjects)
         if self._latest_group is not None:
@@ -105,9 +104,9 @@ class _Names:
         return list(self.last_subjects) if len(self.last_subjects) > 1 else []
 
     def member(self, group: Name | None = None) -> list[Name]:
-        """Returns one object of a group, of the last one by default, with the claims about the whole group.
+        """Returns one object of a group, by default the last one, with the claims about the whole group.
 
-        Without a group it is a further object of the kind that was mentioned last: "a hole …, another is …".
+        Without a group, returns a new object of the kind that was mentioned last: "a hole …, another is …".
         """
         group = group or self._latest_group
         kinds = [name[0] for name in self._recent if name[0] not in (PLAYER, FRAME)]
@@ -123,7 +122,7 @@ class _Names:
 
 
 class _SentenceReader:
-    """Reads one sentence from left to right, holding subjects and sides until their object arrives."""
+    """Reads one sentence from left to right, keeping subjects and sides until their object follows."""
 
     def __init__(self, names: _Names, claims: RelationClaims) -> None:
         self._names, self._claims = names, claims
@@ -176,7 +175,7 @@ class _SentenceReader:
             self._begin(names)
             return
         if not names or before == "near":
-            # "next to the hole" gives no side: the hole is mentioned, but nothing is claimed.
+            # "next to the hole" has no side: it mentions the hole but claims nothing.
             return
         if not self._sides:
             self._read_name_without_sides(names, before, starts_clause)
@@ -184,7 +183,7 @@ class _SentenceReader:
             self._close()
             self._begin(names)
         elif before == "copula" and self._subjects:
-            # "…, and to the left is the target": the sides come first, and their object is left out.
+            # "…, and to the left is the target": the sides come first, and their object is omitted.
             self._subjects = names
             self._claim([THE_PLAYER])
         elif not self._subjects and not self._ground:
@@ -220,7 +219,7 @@ class _SentenceReader:
         self._is_list_open = True
 
     def _claim(self, anchors: list[Name]) -> None:
-        """Claims that every subject lies on the held sides of every anchor."""
+        """Claims that every subject lies on the pending sides of every anchor."""
         sides = _without_overruled(self._sides)
         if self._is_negated and self._is_denial:
             self._denied = sides
@@ -239,14 +238,14 @@ class _SentenceReader:
         self._is_negated = self._is_list_open = False
 
     def _deny(self, anchors: list[Name]) -> None:
-        """Denies the one side that "not" stands before; of several, any may be the one denied."""
+        """Denies a single side after "not"; with several sides it is unclear which one is denied."""
         if len(self._denied) == 1:
             for subject, anchor in itertools.product(self._subjects, anchors):
                 self._claims.deny(subject, anchor, self._denied[0].axis, self._denied[0].sign)
         self._denied = []
 
     def _close(self) -> None:
-        """Ends a clause whose sides found no object: it compares its subjects, or one with the player."""
+        """Ends a clause whose sides have no object: it relates its subjects to each other, or one to the player."""
         if not self._sides or not self._subjects or self._ground:
             self._sides, self._ground = [], []
         elif len(self._subjects) > 1 and all(side.sign == 0 for side in self._sides):
@@ -259,7 +258,7 @@ class _SentenceReader:
 
 
 def _starts_clause(tokens: list[Token], position: int) -> bool:
-    """Returns whether the name at a position is a subject, or the first of several: "the box and the target are"."""
+    """Returns whether the name at a position is a subject or the first of several: "the box and the target are"."""
     if tokens[position + 1].kind == "side":
         return True
     while tokens[position + 1].kind == "and" and tokens[position + 2].kind == "object":
@@ -268,7 +267,7 @@ def _starts_clause(tokens: list[Token], position: int) -> bool:
 
 
 def _without_overruled(sides: list[Token]) -> list[Token]:
-    """Returns sides without those that "directly" implies where the axis is named: "directly below and to the left"."""
+    """Returns sides without those implied by "directly" on an axis that is named: "directly below and to the left"."""
     named = {side.axis for side in sides if not side.is_implied}
     return [side for side in sides if not (side.is_implied and side.axis in named)]
 

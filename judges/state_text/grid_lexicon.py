@@ -1,8 +1,8 @@
-"""Words to tokens: the part of the natural-language reader that knows English.
+"""Tokenizes text: the part of the natural-language reader that knows English.
 
-The tokens are the few things that matter to a spatial relation: objects and their number, sides, and the small
-words that decide which object is on which side of which. All other words vanish. Phrases for one fact with many
-wordings, such as reaching the goal, are first rewritten, so that the lexicon has to know one of them:
+Only words that matter to a spatial relation become tokens: objects and their number, sides, and the function words
+that decide which object is on which side of which. All other words are dropped. Facts with many wordings, such as
+reaching the goal, are first rewritten, so that the lexicon needs only one wording:
 
     at the position of the gift, at the gift's position, where the gift is, gets to the gift   ->  at the gift
     neither left nor right of                                                                  ->  same column of
@@ -37,17 +37,17 @@ class Token:
     """One meaningful word.
 
     Attributes:
-        kind: What part the token plays in a sentence.
-        name: An object's kind, such as `box`; of a negation the word itself.
+        kind: The token's role in a sentence.
+        name: An object's kind, such as `box`; for a negation the word itself.
         index: The number written with an object, as 0 in "box0"; None without one.
-        count: Of an object, how many are meant; `SOME` for a plural without a number, `ALL` for "all holes"; 0 where
-            nothing is claimed of any: "zero holes", and numbers that are bounds or cannot be read ("fewer than two").
+        count: Number of objects; `SOME` for a plural without a number, `ALL` for "all holes"; 0 if nothing is claimed:
+            "zero holes", and numbers that are bounds or cannot be read ("fewer than two").
         is_new: The article introduces an object not mentioned before ("a hole", "another hole").
         is_definite: Of a plural, the article refers to objects mentioned before ("the two holes", "both holes").
         is_member: Of a pronoun, one of several objects mentioned before ("one", "the other").
         axis: Of a side, 0 vertical or 1 horizontal.
         sign: Of a side, -1 above or left, 1 below or right, 0 aligned.
-        is_absolute: The side alone names a part of the picture ("at the bottom").
+        is_absolute: The side alone names a region of the image ("at the bottom").
         is_contact: The side comes from touching words ("on the target").
         is_implied: An aligned side that "directly" implies of the axis that is not named.
         is_possessive: Of an object, "the player's".
@@ -149,7 +149,7 @@ def tokenize(text: str, vocabulary: ObjectVocabulary) -> list[Token]:
 
 
 def _read_word(words: list[str], position: int, tokens: list[Token], vocabulary: ObjectVocabulary) -> int:
-    """Appends what the word at `position` means; returns how many words that took."""
+    """Appends the tokens of the word at `position`; returns the number of words consumed."""
     word, following = words[position], word_at(words, position + 1)
     if vocabulary.kind_of(word) is not None and not (word in _ALIGNED and word_at(words, position - 1) == "same"):
         return _read_object(words, position, tokens, vocabulary)
@@ -169,7 +169,7 @@ def _read_word(words: list[str], position: int, tokens: list[Token], vocabulary:
 
 
 def _is_contact(words: list[str], position: int, vocabulary: ObjectVocabulary) -> bool:
-    """Returns whether a word puts its subject where its object is: "on the target", "the goal is reached"."""
+    """Returns whether a word puts its subject at its object: "on the target", "the goal is reached"."""
     word, before = words[position], word_at(words, position - 1)
     is_possible = word in _REACH and not _MODALS.isdisjoint(words[max(0, position - 3) : position])
     if word not in _CONTACT or is_possible or _is_almost(words, position):
@@ -182,7 +182,7 @@ def _is_contact(words: list[str], position: int, vocabulary: ObjectVocabulary) -
 
 
 def _is_almost(words: list[str], position: int) -> bool:
-    """Returns whether the clause of a word keeps it from being so yet: "almost at the goal", "about to reach it"."""
+    """Returns whether a word's clause makes it not yet true: "almost at the goal", "about to reach it"."""
     joins = words[position] in _BASE_REACH and word_at(words, position - 1) == "and"  # "about to move and reach"
     first = position - 1 - joins
     for back in range(first, max(-1, first - _MAX_CLAUSE_WORDS), -1):
@@ -241,7 +241,7 @@ def _read_object(words: list[str], position: int, tokens: list[Token], vocabular
 
 
 def _number_before(words: list[str], position: int, vocabulary: ObjectVocabulary) -> tuple[int, bool]:
-    """Returns how many a noun at `position` means, and whether they were mentioned before: (2, True) for "both"."""
+    """Returns the count of the noun at `position`, and whether it was mentioned before: (2, True) for "both"."""
     first = _start_of_plural(words, position, vocabulary)
     between, number = words[first:position], word_at(words, first - 1)
     is_further = "other" in between or "more" in between
@@ -271,7 +271,7 @@ def _start_of_plural(words: list[str], position: int, vocabulary: ObjectVocabula
 
 
 def _is_adjective(word: str, vocabulary: ObjectVocabulary) -> bool:
-    """Returns whether a word means nothing to the reader, so that a number before it may count the noun after it."""
+    """Returns whether a word is unknown to the reader, so that a number before it may count the noun after it."""
     means_something = _small_word(word) or _is_side(word) or word in _CONTACT
     is_number = word in _NUMBERS or word in _PAIRS or word in _UNREAD_NUMBERS or word == "all"
     is_name = vocabulary.kind_of(word) is not None or _UNITS.fullmatch(word)
@@ -288,7 +288,7 @@ def _exact_count(words: list[str], position: int) -> int:
 
 
 def _read_same(words: list[str], position: int, tokens: list[Token]) -> int:
-    """Reads "same row", "same row and column" or "same place"; returns how many words that took."""
+    """Reads "same row", "same row and column", or "same place"; returns the number of words consumed."""
     axes, taken = _ALIGNED[words[position + 1]], 2
     second = word_at(words, position + 3)
     if word_at(words, position + 2) == "and" and second in _ALIGNED:
@@ -353,7 +353,7 @@ _TO_THE = r"(?:(?:to|on|at) )?(?:the )?"
 _rewrite_phrases = rewriter(
     {
         r"\bon top of\b": "on",
-        # The object's place stands for the object.
+        # The object's location stands for the object.
         rf"\b({_AT_OR_TO}) (?:{_ARTICLE} )?(?:exact |very |same |current )?{_PLACE} of\b": r"\1",
         rf"\b({_AT_OR_TO}) ((?:{_ARTICLE} )?[a-z]{{1,20}}\d{{0,3}})'s? (?:exact |current )?{_PLACE}\b": r"\1 \2",
         rf"\b({_AT_OR_TO}) (?:my|your|our) (?:exact |current )?{_PLACE}\b": r"\1 me",

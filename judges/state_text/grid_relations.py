@@ -1,12 +1,11 @@
-"""Facts of a grid: on which side of each other objects are, which cell each is in, and how many claims are right.
+"""Facts of a grid: the relative sides and the cells of objects, and the count of right claims.
 
-Relative facts say on which side of each other two objects are: "box0 is above and to the left of the player" is
-two facts, one for each axis. An aligned axis ("at the same row") is a fact like the others, as the worlds' own
-text states it.
+Relative facts give the side of one object relative to another: "box0 is above and to the left of the player" is
+two facts, one per axis. An aligned axis ("at the same row") is also a fact, because the worlds' own text states it.
 
-Absolute facts say which cell each object is in, read from structured and symbolic state text. Both readers
-accept any string in time linear in its length and never raise: what cannot be read is not a claim. The grid's
-size and its walls are not scored, as they are the same in every state of a level.
+Absolute facts give the cell of each object and are read from structured and symbolic state text. Both readers accept
+any string, in time linear in its length, and never raise an error: unreadable text claims nothing. The grid's size
+and walls are not scored, because they are the same in every state of a level.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ from judges.state_text.tally import Tally, best_matching
 from judges.state_text.vocabulary import PLAYER, Cell, ObjectVocabulary, cells_at
 
 Name = tuple[str, int]
-"""An object as a text tells it apart: its kind and the order in which the text introduced it."""
+"""An object as a text identifies it: its kind, and its index in order of introduction."""
 
 Sides = dict[tuple[Name, int], set[int]]
-"""Signs claimed for an object against others, by the other and the axis: 0 vertical, 1 horizontal.
+"""Signs claimed for an object relative to others, by the other object and the axis: 0 vertical, 1 horizontal.
 
 The signs are -1 for above or left, 1 for below or right, and 0 for aligned.
 """
 
 THE_PLAYER: Name = (PLAYER, 0)
 SOME, ALL = -1, -2
-"""Counts of a plural without a number ("there are holes"), and of every object of its kind ("all holes")."""
+"""Counts for a plural without a number ("there are holes") and for all objects of a kind ("all holes")."""
 
 _MAX_COUNT = 20
 _MAX_PAIRINGS = 120
@@ -57,11 +56,11 @@ class RelationClaims:
     """The relations that a text claims between the objects of a world.
 
     Attributes:
-        vocabulary: Decides which pairs are facts; others are dropped, for they can be neither right nor wrong.
-        by_object: The sides claimed for each object or group of objects against others.
-        counts: How many objects each group has, or `SOME` or `ALL`.
-        denied: The sides that single objects are denied to lie on; a wrong denial is a wrong claim.
-        num_excess: Facts of each kind that plurals claim beyond what they stand for.
+        vocabulary: Decides which pairs are facts; other pairs are dropped, because they are neither right nor wrong.
+        by_object: The sides claimed for each object or group of objects relative to others.
+        counts: The number of objects in each group, or `SOME` or `ALL`.
+        denied: The sides denied for single objects; a wrong denial is a wrong claim.
+        num_excess: By kind, the facts that plurals claim beyond the objects they stand for.
     """
 
     vocabulary: ObjectVocabulary
@@ -75,7 +74,7 @@ class RelationClaims:
         self._note(self.by_object, subject, anchor, axis, sign)
 
     def deny(self, subject: Name, anchor: Name, axis: int, sign: int) -> None:
-        """Denies what `add` claims."""
+        """Claims the opposite of `add`."""
         if subject not in self.counts and anchor not in self.counts:
             self._note(self.denied, subject, anchor, axis, sign)
 
@@ -87,15 +86,15 @@ class RelationClaims:
         noted.setdefault(subject, {}).setdefault((anchor, axis), set()).add(sign)
 
     def take_member(self, group: Name, member: Name) -> None:
-        """Turns one object of a group into one by itself; a group without a number has no others left then."""
-        self.by_object[member] = {place: set(signs) for place, signs in self.by_object.get(group, {}).items()}
+        """Separates one object from a group; a group without a number then has no objects left."""
+        self.by_object[member] = {relation: set(signs) for relation, signs in self.by_object.get(group, {}).items()}
         self.counts[group] = max(0, self.counts.get(group, 0) - 1)
 
     def expanded(self, cells: Mapping[str, tuple[Cell, ...]]) -> RelationClaims:
         """Returns the same claims with each group replaced by single objects.
 
-        A plural without a number claims as many objects as truly lie on its sides of the player, but at least two.
-        If only one is there, the second is in excess: it counts as claimed but does not cancel a right claim.
+        A plural without a number claims as many objects as really lie on its sides of the player, but at least two.
+        If there is only one, the second is in excess: it counts as claimed but does not cancel a right claim.
         """
         if not self.counts:
             return self
@@ -121,20 +120,21 @@ class RelationClaims:
         return expanded
 
     def _count(self, name: Name, cells: Mapping[str, tuple[Cell, ...]]) -> int:
-        """Returns how many objects a name stands for in a state; 1 for a plural without a number where one lies."""
+        """Returns the number of objects that a name stands for; 1 for a plural without a number if only one matches."""
         count = self.counts.get(name, 1)
         if count == ALL:
             return len(cells[name[0]])
         if count != SOME:
             return min(count, _MAX_COUNT)
-        sides = {place: signs for place, signs in self.by_object.get(name, {}).items() if place[0] == THE_PLAYER}
+        all_sides = self.by_object.get(name, {}).items()
+        sides = {relation: signs for relation, signs in all_sides if relation[0] == THE_PLAYER}
         num_sides = _num_facts(sides)
         player = {THE_PLAYER: cells[PLAYER][0]}
         num_lying = sum(_correct_sides(sides, cell, player).said == num_sides for cell in cells[name[0]])
         return num_lying if num_sides and num_lying else 2
 
     def num_denied_wrongly(self, cells: Mapping[str, tuple[Cell, ...]]) -> Counter[str]:
-        """Returns, for each kind, how many true sides are denied of objects that are the only ones of their kind."""
+        """Returns, for each kind, the number of true sides that are denied; counts only single objects of a kind."""
         numbers: Counter[str] = Counter()
         for subject, sides in self.denied.items():
             for (anchor, axis), signs in sides.items():
@@ -144,11 +144,11 @@ class RelationClaims:
         return numbers
 
     def of_kind(self, kind: str) -> list[Sides]:
-        """Returns what is claimed of each object of a kind, in the order of their introduction."""
+        """Returns the claims about each object of a kind, in order of introduction."""
         return [self.by_object[name] for name in sorted(self.by_object) if name[0] == kind]
 
     def names_of_kind(self, kind: str) -> list[Name]:
-        """Returns every object of a kind that is named, on either side of a relation."""
+        """Returns every named object of a kind, on either side of a relation."""
         return sorted(name for name in self._names() if name[0] == kind)
 
     def _names(self) -> set[Name]:
@@ -160,27 +160,27 @@ def _num_facts(sides: Sides) -> int:
 
 
 def tally_relations(claims: RelationClaims, state: Mapping[str, Any], vocabulary: ObjectVocabulary) -> dict[str, Tally]:
-    """Returns how claimed relations compare with a state, named objects paired with real ones as well as can be.
+    """Compares claimed relations with a state, using the best pairing of named with real objects.
 
-    Names are free: "box0" may be any box, if one box is used for it throughout. The pairing is the one with
-    the highest weighted score, found exactly: by the Hungarian method, for every pairing of the objects that
-    others refer to. Where those pairings exceed 120 (say five boxes against six), only the order of
-    introduction and the Hungarian pairing of the objects referred to are tried.
+    Names are free: "box0" may be any box, if it is the same box throughout. The pairing has the highest weighted score,
+    found exactly by the Hungarian method for every pairing of the objects that others refer to. If there are more than
+    120 such pairings (such as five boxes against six), only the order of introduction and the Hungarian pairing of the
+    objects referred to are tried.
 
-    Two signs claimed for a pair on one axis contradict each other: both count as claimed, neither as correct,
-    so listing every direction earns nothing. An axis that is not mentioned is read as aligned where it is, if the
-    other axis is right: "the goal is below" says all there is to say of a goal straight below.
+    Two signs claimed for a pair on one axis contradict each other: both count as claimed, neither as correct, so
+    listing every direction earns nothing. If one axis is right and the other is aligned but not mentioned, the other
+    counts as right, too: "the goal is below" fully describes a goal straight below.
 
     Args:
-        claims: The text's claims about objects, by the names that it gives them.
+        claims: The text's claims about objects, by their names in the text.
         state: The true state.
-        vocabulary: The world's kinds of objects: where they stand in the state, and which pairs are facts.
+        vocabulary: The world's kinds of objects: their keys in the state, and the pairs that are facts.
 
     Returns:
-        A tally for each category's name, in facts (an axis of a pair).
+        A tally for each category's name, in facts (one axis of a pair).
 
     Raises:
-        ValueError: The state is another world's.
+        ValueError: The state is from another world.
     """
     cells = {c.kind: cells_at(state, c.state_key) for c in vocabulary.categories}
     cells[PLAYER] = cells_at(state, "player_position")
@@ -207,7 +207,7 @@ def tally_relations(claims: RelationClaims, state: Mapping[str, Any], vocabulary
 
 
 class _Correct(NamedTuple):
-    """Right facts: those claimed, and aligned axes that are not mentioned."""
+    """Number of right facts: those claimed, and aligned axes that are not mentioned."""
 
     said: int
     unsaid: int
@@ -216,7 +216,7 @@ class _Correct(NamedTuple):
 def _pairings(
     claims: RelationClaims, cells: Mapping[str, tuple[Cell, ...]], vocabulary: ObjectVocabulary
 ) -> Iterator[Pairing]:
-    """Yields ways to give a real cell to the player and to every named object that others are described against."""
+    """Yields assignments of real cells to the player and to every named object that others are described against."""
     anchor_kinds = sorted({kind for c in vocabulary.categories for kind in c.relative_to} - {PLAYER})
     choices = [list(_assignments(claims, kind, cells)) for kind in anchor_kinds]
     for chosen in itertools.product(*choices):
@@ -263,17 +263,17 @@ def _total(counts: Iterable[_Correct]) -> _Correct:
 
 
 def _correct_matrix(claimed: list[Sides], real: tuple[Cell, ...], pairing: Pairing) -> _CountMatrix:
-    """Returns the correct facts of each named object if it were each real one: int [num_named, num_real]."""
+    """Returns the number of correct facts for each pair of a named and a real object: int [num_named, num_real]."""
     counts = [[sum(_correct_sides(sides, cell, pairing)) for cell in real] for sides in claimed]
     return np.array(counts, dtype=np.int64).reshape(len(claimed), len(real))
 
 
 def _best_total(claimed: list[Sides], real: tuple[Cell, ...], pairing: Pairing) -> _Correct:
-    """Returns the right facts of the named objects, each paired with a real one of its own as well as can be."""
+    """Returns the right facts of the named objects under the best pairing with distinct real objects."""
     if not claimed or not real:
         return _Correct(0, 0)
     matrix = _correct_matrix(claimed, real, pairing)
-    # One row or column needs no assignment, and this is the usual case on the training path.
+    # A single row or column, the usual case in training, needs no assignment solver.
     is_single = min(matrix.shape) == 1
     pairs = [divmod(int(matrix.argmax()), len(real))] if is_single else best_matching(matrix)
     return _total(_correct_sides(claimed[row], real[column], pairing) for row, column in pairs)
@@ -349,19 +349,19 @@ def _grid_rows(text: str, symbols: Mapping[str, Sequence[str]]) -> Iterator[tupl
 
 
 def tally_cells(claims: CellsByKind, state: Mapping[str, Any], vocabulary: ObjectVocabulary) -> dict[str, Tally]:
-    """Returns how claimed cells compare with a state, as a tally for each category's name.
+    """Compares claimed cells with a state and returns a tally for each category's name.
 
     The player's cell is a fact of every category, so misplacing the player lowers each of them. Two cells
-    claimed for the one player contradict each other: both count as claimed, neither as correct. Objects of a
-    kind are interchangeable, and as a cell is right or wrong, the best matching is the set intersection.
+    claimed for the player contradict each other: both count as claimed, neither as correct. Objects of a kind are
+    interchangeable and a cell is either right or wrong, so the best matching is the set intersection.
 
     Args:
         claims: The cells that the text claims for each kind of object, and for the player.
-        state: What is true.
-        vocabulary: The world's kinds of objects, and where they stand in the state.
+        state: The true state.
+        vocabulary: The world's kinds of objects and their keys in the state.
 
     Raises:
-        ConfigError: The state is another world's.
+        ConfigError: The state is from another world.
     """
     true_player, players = set(cells_at(state, "player_position")), claims[PLAYER]
     tallies = {}

@@ -1,22 +1,21 @@
-"""Reads and scores text of a table: where in space each named thing is, in millimeters.
+"""Reads and scores text about a table: the position of each named object, in millimeters.
 
-The natural-language reader reads the world's own sentences ("the red cube is at (83, -102, 20)") exactly, and
-freely written ones as far as a simple rule carries: a position belongs to the subject of its clause, or else to
-the things named before it in their order ("the red and the green cube are at (…) and (…)"), or else to the next
-thing named ("at (…) is the red cube"). Where an action is to pick or place something is no claim ("place it at
-(…)"), and neither is what is negated. A cube may lie "on the left target" or "near" it in place of a position.
-No string makes it raise, and time is linear in its length.
+The natural-language reader reads the world's own sentences ("the red cube is at (83, -102, 20)") exactly and free
+text by a simple rule: a position belongs to the subject of its clause, or else to the objects named before it in
+order ("the red and the green cube are at (…) and (…)"), or else to the next object named ("at (…) is the red
+cube"). The position of an action ("place it at (…)") and negated statements claim nothing. Instead of a position,
+a cube may lie "on the left target" or "near" it. No string raises an error, and time is linear in its length.
 
 Source: VAGEN, appendix D.1.1, for the state dict of PrimitiveSkill and the tolerance of 10 mm in each of x, y
 and z; section 5.1 and D.1.2 for F1 over facts. The paper prints no weights. These choices are ours:
 
-- How far the drawer stands open has the tolerance of a coordinate.
-- A cube is on a target where it rests within the tolerance of the target's center, and near a target where no target
-  is nearer and this one's center is at most 150 mm away; the paper's state has 127 mm.
-- 0.7 for the cubes, 0.3 for all else (targets, the drawer's handle, how far it stands open). A task that has nothing
-  else gives the cubes the whole weight; which things there are is the task's choice, never the level's.
-- A thing has to be told apart by name where there are several of its kind: prompts may list all positions without
-  names, and copying that list is not seeing.
+- The drawer's opening has the tolerance of a coordinate.
+- A cube is on a target if it rests within the tolerance of the target's center, and near a target if no other target
+  is nearer and its center is at most 150 mm away; the paper's state has 127 mm.
+- 0.7 for the cubes, 0.3 for all else (targets, the drawer's handle, its opening). In a task with only cubes they get
+  the whole weight; the task, never the level, determines which objects there are.
+- If there are several objects of a kind, a claim must identify one by name: prompts may list all positions without
+  names, and copying that list requires no sight.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from vlm_envs.responses.formats import Representation
 from vlm_envs.validation import require, require_at_least
 
 Name = frozenset[str]
-"""A thing's words in any order, such as {"red", "cube"}; synonyms are replaced and plurals undone."""
+"""The words of an object's name in any order, such as {"red", "cube"}; synonyms are replaced, plurals made singular."""
 
 CUBE, TARGET, DRAWER, OPEN = "cube", "target", "drawer", "open"
 
@@ -49,7 +48,7 @@ _NOUNS = spread(
     }
 )
 PARTS = words_of("inside interior")
-"""Words that are names only of a part of what they follow: "the drawer inside"."""
+"""Words that name only a part of the preceding object: "the drawer inside"."""
 
 MODIFIERS = words_of(
     "red green yellow blue purple orange white black pink brown grey gray cyan magenta left right middle center centre"
@@ -59,14 +58,14 @@ _NO_NAMES = words_of("position positions pos coordinate coordinates location mm"
 
 @dataclass(frozen=True, slots=True)
 class MetricClaim:
-    """A text's claim about one thing.
+    """A text's claim about one object.
 
     Attributes:
-        name: The thing's name.
-        value: x, y and z in mm, or one length in mm, such as how far a drawer stands open; with a `spot`, its position
-            or the thing's, and empty without one.
-        spot: The name of the target that the thing lies at.
-        is_near: The thing lies near its `spot`, not on it.
+        name: The object's name.
+        value: x, y, and z in mm, or one length in mm, such as a drawer's opening. With a `spot`, the position of the
+            spot or the object, or empty.
+        spot: The name of the target that the object lies at.
+        is_near: The object lies near its `spot`, not on it.
     """
 
     name: Name
@@ -76,7 +75,7 @@ class MetricClaim:
 
 
 def noun_of(word: str) -> str | None:
-    """Returns the kind of thing that a lower-case word names, singular or plural, or None."""
+    """Returns the kind of object that a lower-case word names, singular or plural, or None."""
     return _NOUNS.get(word) or (_NOUNS.get(word.removesuffix("s")) if len(word) > 3 else None)
 
 
@@ -87,7 +86,7 @@ def name_of_key(key: str) -> Name:
 
 
 def is_key_word(word: str) -> bool:
-    """Returns whether a lower-case word may stand in a key that has blanks in it, such as `red cube position`."""
+    """Returns whether a lower-case word may be part of a key with spaces, such as `red cube position`."""
     return noun_of(word) is not None or word in MODIFIERS | PARTS | _NO_NAMES | {OPEN, "held"}
 
 
@@ -111,7 +110,7 @@ _MM_PER_M = 1000.0
 
 
 def read_metric_text(text: str) -> list[MetricClaim]:
-    """Returns the positions, and how far a drawer stands open, that a text claims, in order; no text raises."""
+    """Returns the positions and drawer openings that a text claims, in order; no text raises an error."""
     reader = _Reader()
     for token in _TOKEN.findall(plain_text(text).replace("_", " ")):
         reader.read(token)
@@ -122,7 +121,7 @@ _Thing = TypeVar("_Thing")
 
 
 class _Reader:
-    """Reads from left to right, holding names until their position arrives."""
+    """Reads from left to right, keeping names until their position follows."""
 
     def __init__(self) -> None:
         self.claims: list[MetricClaim] = []
@@ -140,7 +139,7 @@ class _Reader:
         self._is_placed = self._is_acting = self._is_lasting = self._is_negated = self._is_after_noun = False
 
     def read(self, token: str) -> None:
-        """Takes in the next token."""
+        """Processes the next token."""
         is_part = token in PARTS and self._named[-1:] == [_DRAWER]
         noun = token if is_part and self._is_after_noun else noun_of(token)
         if noun is not None:
@@ -148,7 +147,7 @@ class _Reader:
         elif token in MODIFIERS:
             self._modifiers[-1].add(token)
         elif token in ("and", ",", "or"):
-            # "the red and green cubes" are two things.
+            # "the red and green cubes" are two objects.
             self._modifiers.append(set())
             self._is_negated &= token == "or"
         elif token not in ("the", "a", "an"):
@@ -195,7 +194,7 @@ class _Reader:
         elif self._preposition and noun == TARGET and self._are_cubes(self._subjects):
             self._read_spots(names)
         elif self._is_placed and not self._subjects:
-            # What is still held was only named along with what has its position: "the red cube on the target at (…)".
+            # Names still pending only described the object at the position: "the red cube on the target at (…)".
             self._named, self._is_placed = list(names), False
         else:
             self._named += names
@@ -205,7 +204,7 @@ class _Reader:
         return bool(names) and all(CUBE in name for name in names)
 
     def _read_spots(self, spots: list[Name]) -> None:
-        """Reads that the subjects lie at targets, in their order, or all at one."""
+        """Claims that the subjects lie at the targets, in order, or all at one target."""
         is_near = self._preposition in _NEAR
         if not self._is_acting and not self._is_negated:
             for name, spot in _paired(self._subjects, spots):
@@ -214,7 +213,7 @@ class _Reader:
         self._preposition = ""
 
     def _end_wait(self, names: list[Name]) -> None:
-        """Gives the positions that came first to the things they are of."""
+        """Assigns pending positions to the objects that follow them."""
         self.claims += [MetricClaim(name, value) for value, name in _paired(self._waiting, names)]
         self._waiting, self._last, self._named = [], None, []
 
@@ -231,7 +230,7 @@ class _Reader:
         self._is_placed = True
         spotted, self._spotted = self._spotted, None
         if spotted is not None and spotted.name == self._last:
-            # "on the left target at (…)": the position of either.
+            # "on the left target at (…)": the position of the object or the target.
             self.claims[self.claims.index(spotted)] = replace(spotted, value=value)
             return
         if self._is_acting or self._is_negated:
@@ -248,18 +247,18 @@ class _Reader:
 
 
 def _paired(things: list[_Thing], names: list[Name]) -> Iterator[tuple[_Thing, Name]]:
-    """Returns things with their names, or with the first name where there are not as many."""
+    """Pairs items with names, or all with the first name if the numbers differ."""
     return zip(things, names if len(names) == len(things) else names[:1] * len(things), strict=True)
 
 
-# A key has two letters or more: x, y and z are coordinates. Words before it may belong to it: `red cube: (…)`.
+# A key has two letters or more, because x, y, and z are coordinates. It may include words before it: `red cube: (…)`.
 _KEY = re.compile(r"((?:\b[a-z]{2,20} ){0,4})\b([a-z_][a-z_-]{1,39})[0-9]{0,3}[\"']?\s{0,20}[:=]")
 
 
 def read_metric_dict(text: str) -> list[MetricClaim]:
-    """Returns each position and single number of a dict (Python, JSON or unquoted), with the name its key gives it.
+    """Returns each position and single number of a dict (Python, JSON, or unquoted), with the name in its key.
 
-    A key without a name of its own, such as `position`, has that of the key before it: `{red_cube: {position: …}}`.
+    A key without a name, such as `position`, takes that of the preceding key: `{red_cube: {position: …}}`.
     """
     text = text.lower()
     claims = []
@@ -275,7 +274,7 @@ def read_metric_dict(text: str) -> list[MetricClaim]:
 
 
 def _name_of(key: re.Match[str]) -> Name:
-    """Returns the name in a key, with as many words before it as are words of keys."""
+    """Returns the name in a key, including the preceding words that may be part of a key."""
     words = key[1].split()
     while words and not all(map(is_key_word, words)):
         del words[0]
@@ -292,18 +291,18 @@ _Truth = Mapping[Name, tuple[float, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class MetricRules:
-    """Rules of worlds whose state names positions in mm, as PrimitiveSkill's does.
+    """Rules for worlds with named positions in mm in their state, such as PrimitiveSkill.
 
     Attributes:
-        tolerance_mm: Coordinates and lengths this close to the truth are right, in mm.
-        representations: Those that can be read.
+        tolerance_mm: Maximum error of a right coordinate or length, in mm.
+        representations: Representations that can be read.
     """
 
     tolerance_mm: float = 10.0
     representations: tuple[Representation, ...] = ("natural_language", "structured")
 
     def __post_init__(self) -> None:
-        """Refuses a tolerance that nothing could meet."""
+        """Raises `ConfigError` for a negative tolerance."""
         require_at_least(self, 0, "tolerance_mm")
 
     def parts(self, text: str, representation: Representation, state: Mapping[str, Any]) -> tuple[Part, ...]:
@@ -321,11 +320,11 @@ class MetricRules:
         )
 
     def guesses(self, representation: Representation) -> tuple[str, ...]:
-        """Returns no texts: nothing lies in the same place often enough."""
+        """Returns no texts: no object is at the same position often enough."""
         return ()
 
     def _tally(self, claims: Sequence[MetricClaim], category: _Truth, truth: _Truth) -> Tally:
-        """Returns the counts of one category; claims about things that are not there are claimed and wrong."""
+        """Counts the claims of one category; claims about absent objects are wrong."""
         by_name: defaultdict[Name | None, set[MetricClaim]] = defaultdict(set)
         for claim in claims:
             by_name[_meant(claim.name, category)].add(claim)
@@ -344,7 +343,7 @@ class MetricRules:
         is_at_value = len(claim.value) == len(actual) and self._is_within(claim.value, actual)
         if claim.spot is None or is_at_value:
             return is_at_value
-        targets = {name: place for name, place in truth.items() if TARGET in name}
+        targets = {name: center for name, center in truth.items() if TARGET in name}
         spot = _meant(claim.spot, targets)
         if spot is None or len(actual) != 3:
             return False
@@ -353,17 +352,17 @@ class MetricRules:
             return False
         if not claim.is_near:
             return self._is_within((x, y, z + _RESTING_MM), actual)
-        nearest = min(targets.values(), key=lambda place: math.dist(place[:2], actual[:2]))
+        nearest = min(targets.values(), key=lambda center: math.dist(center[:2], actual[:2]))
         return nearest == targets[spot] and math.dist((x, y), actual[:2]) <= _NEAR_MM
 
     def _is_within(self, claimed: tuple[float, ...], actual: tuple[float, ...]) -> bool:
-        # Of NaN every comparison is false, as it should be.
+        # Comparisons with NaN are false, as intended.
         limit = self.tolerance_mm + _ROUNDING_MM
         return all(abs(a - b) <= limit for a, b in zip(claimed, actual, strict=True))
 
 
 def _meant(claimed: Name, truth: Iterable[Name]) -> Name | None:
-    """Returns the one thing that a name stands for, or None where it is absent or ambiguous."""
+    """Returns the object that a name stands for, or None if it is absent or ambiguous."""
     candidates = [name for name in truth if claimed <= name]
     if claimed in candidates:
         return claimed
@@ -371,7 +370,7 @@ def _meant(claimed: Name, truth: Iterable[Name]) -> Name | None:
 
 
 def _truth_of(state: Mapping[str, Any]) -> dict[Name, tuple[float, ...]]:
-    """Returns every entry of a state dict that is a position or a length in mm; the others are not scored."""
+    """Returns the positions and lengths in mm of a state dict; other entries are not scored."""
     truth: dict[Name, tuple[float, ...]] = {}
     for key, value in state.items():
         if isinstance(value, (tuple, list)) and len(value) == 3:

@@ -1,4 +1,4 @@
-"""Counting right and claimed facts, and the F1 score that follows."""
+"""Counts of right and claimed facts, and their F1 score."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 
 def best_matching(gains: npt.NDArray[np.float64] | npt.NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Returns pairs of rows and columns, each in one pair at most, with the highest sum of gains."""
-    from scipy.optimize import linear_sum_assignment  # Slow to import; a command line need not wait for it.
+    """Returns disjoint pairs of rows and columns with the highest sum of gains."""
+    from scipy.optimize import linear_sum_assignment  # imported here because it is slow
 
     rows, columns = linear_sum_assignment(gains, maximize=True)
     return list(zip(rows.tolist(), columns.tolist(), strict=True))
@@ -19,14 +19,14 @@ def best_matching(gains: npt.NDArray[np.float64] | npt.NDArray[np.int64]) -> lis
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tally:
-    """How many facts of one category were claimed, and how many of those are right.
+    """The numbers of claimed and right facts of one category.
 
     Attributes:
         num_correct: Claimed facts that are true.
         num_claimed: Facts the text claims.
         num_true: Facts the state holds.
-        num_excess: Claimed facts that are not right, but cancel no right one in `net_f1`.
-        num_implied: Right facts that the text implies without claiming them; both F1 count them like claimed ones.
+        num_excess: Claimed facts that are not right but cancel no right one in `net_f1`.
+        num_implied: Right facts that the text implies without claiming them; both F1 scores count them as claimed.
     """
 
     num_correct: int
@@ -37,10 +37,10 @@ class Tally:
 
     @classmethod
     def of_one_fact(cls, claims: Iterable[bool]) -> Tally:
-        """Returns the count of what is claimed of the one value that something has, such as its direction.
+        """Counts the claims about a single value, such as a direction.
 
-        Claims that are all right are one claim, however often it is made ("2.59 m, about 2.6 m"). Otherwise they
-        contradict each other or the truth, and none is right: a text cannot try one value after another.
+        If all claims are right, they count as one ("2.59 m, about 2.6 m"). Otherwise they contradict each other or the
+        truth, and none counts as right, so that a text cannot try several values.
         """
         claims = list(claims)
         if claims and all(claims):
@@ -51,7 +51,7 @@ class Tally:
     def f1(self) -> float:
         """Harmonic mean of precision and recall, in [0, 1].
 
-        Nothing to say and nothing said counts as 1: silence on holes describes a lake without holes in full.
+        Without true or claimed facts it is 1: a text without holes fully describes a lake without holes.
         """
         return 2.0 * (self.num_correct + self.num_implied) / self._total if self._total else 1.0
 

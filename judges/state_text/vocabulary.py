@@ -1,7 +1,6 @@
-"""What there is to be right about in each world, its objects' names, and numbers as models write them.
+"""The scored categories of each grid world, its objects' names, and patterns of written numbers.
 
-Vocabularies are data, in `vocabulary.toml`. A new grid world is one more entry of it; the readers and the
-scoring follow from that.
+Vocabularies are data in `vocabulary.toml`. A new grid world needs only a new entry there for reading and scoring.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ Cell = tuple[int, int]
 
 PLAYER = "player"
 FRAME = "frame"
-"""Kind of the words that name the surroundings; a place in them is no relation between objects."""
+"""Kind of words that name the surroundings; a position in them is not a relation between objects."""
 
 NUMBER = r"[-+]?(?:(?<!\d)\d++(?:\.\d*+)?(?:e[-+]?\d{1,4}\b)?|\.\d++|nan\b|inf(?:inity)?\b)"
-"""Pattern of one number in lower-case text; it never begins inside a number, so a long one is read but once."""
+"""Pattern of one number in lower-case text; it never starts inside a number, so a long one is read only once."""
 
 _UNITS_M = {"m": 1.0, "meter": 1.0, "metre": 1.0, "cm": 0.01, "centimeter": 0.01, "centimetre": 0.01, "mm": 0.001}
 _UNIT = rf"(?:(?:{'|'.join(_UNITS_M)})s?)\b"
 LENGTH = rf"{NUMBER}[ -]?{_UNIT}|(?<!\d)\d++\.\d++"
-"""Pattern of a length; a number without a unit is one only if it has decimals, and is then in metres."""
+"""Pattern of a length; a number without a unit must have decimals and is in meters."""
 
 _GAP = r"\s{0,9}"
 _COORDINATE = rf"{_GAP}(?:[\"']?[xyz][\"']?{_GAP}[=:]{_GAP})?[\"']?{NUMBER}{_GAP}(?:mm)?[\"']?{_GAP}"
@@ -44,7 +43,7 @@ _LABELED = "|".join(
     for axes in itertools.permutations("xyz")
 )
 TRIPLE = rf"{_BRACKETED}|{_LABELED}|{_BARE}"
-"""Pattern of a position in space: three numbers in brackets, after x, y and z, or with commas between them."""
+"""Pattern of a position in space: three numbers in brackets, after x, y, and z, or separated by commas."""
 
 _NUMBER = re.compile(NUMBER)
 _LABEL = re.compile(r"\b[xyz]\b")
@@ -63,8 +62,8 @@ def spread(meanings: Mapping[str, _Meaning]) -> dict[str, _Meaning]:
 
 
 def singulars(word: str) -> tuple[str, ...]:
-    """Returns a lower-case word and what it would be the plural of."""
-    # Shorter words are never plurals here, and "is" would be one of "i".
+    """Returns a lower-case word and its possible singulars."""
+    # Shorter words are never plurals here; "is" would be the plural of "i".
     stems = (word.removesuffix("s"), word.removesuffix("es")) if len(word) > 3 and word.endswith("s") else ()
     return (word, *stems)
 
@@ -75,8 +74,8 @@ class Category:
 
     Attributes:
         name: The part's name in reports.
-        kind: What its objects are called inside the judge, such as `box`.
-        state_key: Where the world's state dict keeps them: one cell or a list of cells.
+        kind: Internal name of its kind of object, such as `box`.
+        state_key: Their key in the world's state dict, which has one cell or a list of cells.
         weight: Share of the score, in (0, 1]; the weights of a vocabulary sum to 1.
         relative_to: The kinds that its objects are described against in natural language. Kinds other than
             the player must belong to an earlier category.
@@ -94,9 +93,9 @@ class ObjectVocabulary:
     """The vocabulary of one world.
 
     Attributes:
-        categories: The parts of the score, those that others refer to first.
+        categories: The parts of the score; a category precedes those that refer to it.
         words: Lower-case singular word to kind; plural forms are found by rule.
-        symbols: Character of the symbolic grid to the kinds it stands for; empty for bare ground and walls.
+        symbols: Maps a character of the symbolic grid to the kinds it stands for; empty for bare ground and walls.
     """
 
     categories: tuple[Category, ...]
@@ -104,7 +103,7 @@ class ObjectVocabulary:
     symbols: Mapping[str, Sequence[str]]
 
     def __post_init__(self) -> None:
-        """Checks that the weights are shares of one whole and that references point backwards."""
+        """Checks that the weights sum to 1 and that references point to earlier categories."""
         total = sum(category.weight for category in self.categories)
         require(abs(total - 1.0) <= 1e-9, f"Category weights must sum to 1, they sum to {total}. Rescale them.")
         known = {PLAYER}
@@ -122,12 +121,12 @@ class ObjectVocabulary:
 
 
 def word_at(words: Sequence[str], position: int) -> str:
-    """Returns a word by its position; an empty one outside of the words."""
+    """Returns the word at a position; an empty string if it is out of range."""
     return words[position] if 0 <= position < len(words) else ""
 
 
 def rewriter(replacements: Mapping[str, str]) -> Callable[[str], str]:
-    """Returns a function that replaces patterns in a text, one after the other."""
+    """Returns a function that replaces patterns in a text, in order."""
     compiled = [(re.compile(pattern), replacement) for pattern, replacement in replacements.items()]
 
     def rewrite(text: str) -> str:
@@ -139,7 +138,7 @@ def rewriter(replacements: Mapping[str, str]) -> Callable[[str], str]:
 
 
 def load_table(module: str) -> dict[str, Any]:
-    """Returns the TOML file beside a module, by the module's `__file__`."""
+    """Returns the contents of a module's TOML file, which has the same path except for the suffix."""
     return tomllib.loads(Path(module).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
@@ -172,7 +171,7 @@ def cells_at(state: Mapping[str, Any], key: str) -> tuple[Cell, ...]:
         key: Of the entry, such as `player_position`.
 
     Raises:
-        ConfigError: The state has no such entry; it belongs to another world.
+        ConfigError: The state has no such entry, as it is from another world.
     """
     require(
         key in state, f"Expected a state with {key!r}, got the keys {sorted(state)}. Is this another world's state?"
@@ -199,12 +198,12 @@ def first_number(text: str) -> float | None:
 
 
 def lengths_m(text: str) -> list[float]:
-    """Returns the lengths in lower-case text, in meters unless a unit says otherwise."""
+    """Returns the lengths in lower-case text, in meters; numbers without a unit are in meters."""
     return [float(number) * _UNITS_M[(unit or "m").removesuffix("s")] for number, unit in _LENGTH.findall(text)]
 
 
 def position(text: str) -> tuple[float, float, float]:
-    """Returns the numbers of what `TRIPLE` matched."""
+    """Returns x, y, and z of a text that `TRIPLE` matches."""
     numbers, labels = list(map(float, _NUMBER.findall(text))), _LABEL.findall(text)
     if sorted(labels) == ["x", "y", "z"]:
         numbers = [numbers[labels.index(axis)] for axis in "xyz"]

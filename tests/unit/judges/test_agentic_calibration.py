@@ -134,7 +134,7 @@ def test_a_data_set_with_pairs_is_refused_before_anything_is_asked(tmp_path):
     Image.new("RGB", (8, 6)).save(tmp_path / "a.png")
     asked = []
     judge = AgenticJudge(lambda utterances: asked.append(1) or "<think>so</think><answer>True</answer>")
-    with pytest.raises(ConfigError, match="single responses"):
+    with pytest.raises(ConfigError, match="single"):
         measure_verdicts(judge, ENV_ID, num_cases=2, dataset="armbench_vl", folder=str(tmp_path))
     assert not asked
 
@@ -170,8 +170,8 @@ def test_rows_of_a_data_set_are_measured_once_each_and_only_single_ones(tmp_path
     found = measure_verdicts(says("Overall Judgment: True"), ENV_ID, num_cases=12, **given)
     assert (found.num_judged, found.accuracy) == (5, 0.6)
     assert measure_verdicts(says("True"), ENV_ID, num_cases=12, seed=3, **given).num_judged == 2
-    with pytest.raises(ConfigError, match="has 5 rows to measure on; got seed=5"):
+    with pytest.raises(ConfigError, match=r"5 rows.*seed=5"):
         measure_verdicts(says("True"), ENV_ID, num_cases=12, seed=5, **given)
     two = {"dataset": "pairs", "folder": str(tmp_path), "is_benchmark": True}
-    with pytest.raises(ConfigError, match="single responses"):
+    with pytest.raises(ConfigError, match="single"):
         measure_verdicts(says("True"), ENV_ID, num_cases=1, **two)

@@ -178,7 +178,7 @@ def test_a_judge_that_could_not_answer_penalizes_nothing():
 
 
 def test_terms_need_distinct_names():
-    with pytest.raises(ValueError, match="distinct names"):
+    with pytest.raises(ValueError, match="distinct"):
         shape([LAKE], [grounding_reward(), grounding_reward()])
     ((shaped,),) = shape([LAKE], [grounding_reward(), grounding_reward(name="grounding_again")])
     assert shaped.total == 1.0

@@ -264,7 +264,7 @@ def test_the_archive_survives_a_checkpoint_and_serves_later_batches():
     first([played("ivgr_grounded", 1)])
     second.load_state_dict(first.state_dict())
     assert second([textual])[0].raw["consistency"] == 1.0
-    with pytest.raises(ConfigError, match="remembers nothing"):
+    with pytest.raises(ConfigError, match="no state"):
         episode_judge("argos").load_state_dict(first.state_dict())
 
 

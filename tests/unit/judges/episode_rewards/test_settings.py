@@ -171,14 +171,14 @@ def test_what_is_given_is_read_back_as_the_same_settings():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: MagsSettings(answer_weight=True), "answer_weight must be a number; got True"),
-        (lambda: MagsSettings(min_unique_words=2.5), "min_unique_words must be a whole number; got 2.5"),
-        (lambda: MagsSettings(full_zoom_format_words=1), "must be at least 2"),
-        (lambda: MagsSettings(miss_penalty=float("inf")), "finite"),
-        (lambda: ArgosSettings(threshold=1.5), "threshold must be at least 0 and at most 1; got 1.5"),
-        (lambda: ArgosSettings(accuracy_weight=0), "accuracy_weight must be above 0"),
-        (lambda: ArmAccuracySettings(right_above=1), "right_above must be at least 0 and below 1"),
-        (lambda: IvgrSettings(num_judgements=4, temperature=0), "are all the same at temperature 0. Raise it"),
+        (lambda: MagsSettings(answer_weight=True), "answer_weight.*True"),
+        (lambda: MagsSettings(min_unique_words=2.5), r"min_unique_words.*2\.5"),
+        (lambda: MagsSettings(full_zoom_format_words=1), "full_zoom_format_words.*2"),
+        (lambda: MagsSettings(miss_penalty=float("inf")), "miss_penalty.*inf"),
+        (lambda: ArgosSettings(threshold=1.5), r"threshold.*1\.5"),
+        (lambda: ArgosSettings(accuracy_weight=0), "accuracy_weight.*0"),
+        (lambda: ArmAccuracySettings(right_above=1), "right_above.*1"),
+        (lambda: IvgrSettings(num_judgements=4, temperature=0), "num_judgements.*temperature"),
     ],
 )
 def test_settings_in_python_are_checked_too(make, message):

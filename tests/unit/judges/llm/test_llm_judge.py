@@ -131,7 +131,7 @@ class TestDirect:
         assert len(endpoint.requests) == 2
 
     def test_another_worlds_state_is_a_programmers_error(self, client):
-        with pytest.raises(ConfigError, match="another world's state"):
+        with pytest.raises(ConfigError, match="another world"):
             DirectJudge(client, "Sokoban").score("The box is above me.", LAKE)
 
 
@@ -314,7 +314,7 @@ class TestWorlds:
 
     @pytest.mark.parametrize("representation", ["symbolic", "structured"])
     def test_what_rules_read_needs_no_model(self, judge_type, representation, client):
-        with pytest.raises(ConfigError, match="exact judge reads that by rule"):
+        with pytest.raises(ConfigError, match="exact judge"):
             judge_type(client, "Sokoban", "grounding", representation)
 
     def test_unknown_worlds(self, judge_type, client):

@@ -34,7 +34,7 @@ def test_grids_are_judged_by_their_vocabulary(world):
 
 @pytest.mark.parametrize("world", ["Navigation", "PrimitiveSkillStack"])
 def test_symbols_are_for_grids(world):
-    with pytest.raises(ConfigError, match="representation must be one of 'natural_language', 'structured'"):
+    with pytest.raises(ConfigError, match=r"representation.*'natural_language', 'structured'"):
         ExactJudge(world, "symbolic")
 
 
@@ -97,7 +97,7 @@ def test_a_strangers_world_is_not_judged_by_our_rules_whatever_its_id(registered
 def test_a_namesake_of_somebody_elses_is_not_judged_by_our_rules():
     assert has_rules("VLM/Sokoban-v0")
     assert not has_rules("their_worlds:Their/Sokoban-v0")
-    with pytest.raises(ConfigError, match=r"no rules to judge 'Their/Sokoban-v0' by.*RULES\['Their/Sokoban-v0'\]"):
+    with pytest.raises(ConfigError, match=r"'Their/Sokoban-v0'.*RULES\['Their/Sokoban-v0'\]"):
         rules_of("Their/Sokoban-v0")
 
 
@@ -113,7 +113,7 @@ def test_a_misspelt_world_gets_a_suggestion():
 
 
 def test_svg_has_no_exact_judge_and_the_error_says_what_to_do():
-    with pytest.raises(ConfigError, match=r"'VLM/SVG-v0' has no exact judge.*leaves the judge's terms out"):
+    with pytest.raises(ConfigError, match=r"'VLM/SVG-v0'.*no exact judge"):
         ExactJudge("VLM/SVG-v0", "natural_language")
 
 
@@ -154,7 +154,7 @@ def test_a_tolerance_must_be_one():
 
 @pytest.mark.parametrize("world", ["Navigation", "PrimitiveSkill"])
 def test_another_worlds_state_is_misuse(world):
-    with pytest.raises(ConfigError, match="another world's state"):
+    with pytest.raises(ConfigError, match="another world"):
         ExactJudge(world, "structured").score("", {"player_position": (0, 0)})
 
 
