@@ -148,7 +148,7 @@ def test_when_no_actor_can_be_had_any_more_it_stops_and_may_be_gone_on_with(pool
     (tmp_path / "gone").touch()
     for actor in model_actors(psutil.Process()):
         os.kill(actor.pid, signal.SIGKILL)
-    with pytest.raises(WorkerError, match=r"can be had any more\. .*No checkpoint.*--resume"):
+    with pytest.raises(WorkerError, match=r"No worker .*No checkpoint.*--resume"):
         doubled(models, 1, 2, 3)
     (tmp_path / "gone").unlink()
     assert doubled(models, 1, 2, 3) == [2, 4, 6]
