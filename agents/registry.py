@@ -70,12 +70,12 @@ AGENTS: dict[str, AgentEntry] = {
     ),
     "hf-told": AgentEntry(
         "agents.hf.ablation_agents:ToldHFAgent",
-        "the same, told what it should see: what it would solve if it saw perfectly",
+        "the same, given a true description of the state: what it would solve with perfect perception",
         **_CHECKPOINT,
     ),
     "hf-blind": AgentEntry(
         "agents.hf.ablation_agents:BlindHFAgent",
-        "the same, shown grey pictures: what it solves without looking",
+        "the same, shown blank images: what it solves without looking",
         **_CHECKPOINT,
     ),
     "vllm": AgentEntry(

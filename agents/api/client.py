@@ -100,8 +100,8 @@ class ModelClient:
         self.request((Message(role="user", parts=("",)),))
 
     def __enter__(self) -> Self:
-        """Returns the client as a context that closes the connections at its end."""
         """Returns the client; the `with` block closes its connections at the end."""
+        return self
 
     def __exit__(self, *error: object) -> None:
         """Closes the connections."""

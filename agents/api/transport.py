@@ -100,7 +100,7 @@ class Endpoint:
             body, seconds = await self._send(request)
             reply = self._read(body)
         except EndpointError as error:
-            # Without a cause, which tracebacks would print: it contains the endpoint's message, which may contain the key
+            # Without a cause, which tracebacks would print: it has the endpoint's message, which may contain the key
             raise self._without_key(error) from None
         text, thoughts, model = map(self.hidden, (reply.text, reply.thoughts, reply.model))
         raw = body if isinstance(body, Mapping) else {}
