@@ -172,7 +172,7 @@ def require_methods(agent: object, name: str) -> None:
         methods = {"respond": ("row", "observation")}
     if isinstance(agent, ContinuousAgent):
         methods = {"start": ("worlds",)}
-    if missing := [name_ for name_ in ("policy_version", *methods) if not hasattr(agent, name_)]:
+    if missing := [member for member in ("policy_version", *methods) if not hasattr(agent, member)]:
         raise ConfigError(f"The agent {name!r} has no {missing[0]}; see agents.agent.Agent for what an agent has.")
     for method, needed in methods.items():
         try:
@@ -254,7 +254,7 @@ def _factory(name: str) -> Callable[..., Any]:
     there = vars(import_named(kind, option=f"The agent {name!r}", instead=instead))
     factory = there.get(attribute)
     if not callable(factory):
-        callables = [name_ for name_, value in there.items() if callable(value)]
+        callables = [key for key, value in there.items() if callable(value)]
         raise ConfigError(f"The agent {name!r}: {kind} has no {attribute!r}.{did_you_mean(attribute, callables)}")
     return cast("Callable[..., Any]", factory)
 

@@ -185,7 +185,7 @@ def test_closing_ends_what_another_thread_asks(pool):
     time.sleep(1.0)
     models.close()
     thread.join(20.0)
-    assert raised == ["The workers of the models were ended while they were asked."]
+    assert raised == ["The workers of the models were stopped while answering."]
     assert wait_until(lambda: not model_actors(psutil.Process()))
     assert doubled(models, 1) == [2], "whoever asks later starts them anew"
 
