@@ -289,7 +289,7 @@ def test_a_sync_that_drips_is_given_up_when_its_time_is_over(server, tiny):
 
 def test_an_address_of_something_else_is_told(server, tiny, monkeypatch):
     monkeypatch.setattr(server, "answer", lambda path, body: {"hello": path})
-    with pytest.raises(ConfigError, match=rf"at {server.url} no vLLM server .*hello.* with --vllm\.url"):
+    with pytest.raises(ConfigError, match=rf"at {server.url} is no vLLM server .*hello.* with --vllm\.url"):
         ServerEngine(VLLMConfig(url=server.url), tiny[1], SAMPLING, max_context_tokens=1024)
 
 
