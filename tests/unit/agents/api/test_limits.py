@@ -295,7 +295,7 @@ def test_a_full_context_ends_the_episode_unsolved_and_the_record_replays(is_asyn
     assert first_mistake({**record, "turns": record["turns"][1:]}).kind == "ran out of context"
     world = make(FROZEN_LAKE, prompt_format="free_think", max_turns=3)
     difference = replay(record, world, lambda name: b"")
-    assert difference is None or difference.what.startswith("picture")
+    assert difference is None or difference.what.startswith("image")
     world.close()
 
 
