@@ -1,4 +1,4 @@
-"""Who acts: oracle, random, transformers models; and the one rollout loop that training and evaluation share."""
+"""Agents (oracle, random, transformers, vLLM, APIs) and the rollout loop that training and evaluation share."""
 
 import vlm_envs  # noqa: F401  # first, because it reports missing packages in one line
 from vlm_envs.moved import alias_modules

@@ -1,4 +1,4 @@
-"""`python -m agents play AGENT [ENV_ID]` shows an agent play; `python -m agents list` names the agents."""
+"""`python -m agents play AGENT [ENV_ID]` shows an agent play; `python -m agents list` lists the agents."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from vlm_envs.terminal_tables import table
 
 @dataclass(frozen=True)
 class ListConfig:
-    """Names the agents there are."""
+    """Lists the available agents."""
 
     def run(self) -> None:
-        """Prints one line for each."""
+        """Prints one line per agent."""
         rows = [(usage(kind), entry.summary) for kind, entry in AGENTS.items()]
-        rows.append((f"{RECIPE}:NAME", "a recipe's start, in the world it has learnt (in play)"))
-        rows.append(("MODULE:FACTORY", "one of your own, named as in an import statement"))
+        rows.append((f"{RECIPE}:NAME", "a recipe's start checkpoint, in the world it was trained on (play only)"))
+        rows.append(("MODULE:FACTORY", "your own agent, named as in an import statement"))
         print("\n".join(table(rows)))
 
 
@@ -33,13 +33,13 @@ def main(words: Sequence[str] | None = None) -> int:
     """Runs one command.
 
     Args:
-        words: Command line without the program's name; the process's own by default.
+        words: Arguments without the program's name; `sys.argv[1:]` by default.
 
     Returns:
         Exit status: 0 for success, 1 if every episode failed, 2 for a mistake on the command line, 130 when
         interrupted.
     """
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # A page of turns is no place for bars.
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # progress bars would break up the printed turns
     return run_command("python -m agents", COMMANDS, words, version=f"vlm-envs {__version__}")
 
 

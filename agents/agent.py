@@ -1,4 +1,4 @@
-"""The agent protocols, and what agents are given and return."""
+"""The agent protocols, their inputs, and their outputs."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Response:
-    """One answer.
+    """An agent's response to one observation.
 
     Attributes:
-        text: What was said, without special tokens.
+        text: The response, without special tokens.
         stop_reason: `"stop"`, `"length"` (token limit), `"content_filter"` (refused), `"tool_call"` (it called a tool
             that was not offered and wrote no text), `"context"` (the request exceeded a limit of the model; the text is
-            empty and ends the episode) or `"error"` (no response).
+            empty and the episode ends) or `"error"` (no response).
         prompt_ids: int64[P], tokens appended before the response; empty for agents without tokens.
         response_ids: int64[R], sampled tokens; empty for agents without tokens.
-        sampler_logprobs: float32[R], log-probability of each under the distribution it was drawn from.
-        thoughts: Reasoning that is no part of the text, as far as a provider shows it.
-        usage: What it took, by name: `seconds`, tokens, `usd`; `uncounted` where tokens of replies are estimated.
-        model: Exact name of the model that answered, as its provider tells it; empty where it does not.
+        sampler_logprobs: float32[R], log-probability of each token under the distribution it was drawn from.
+        thoughts: Reasoning outside the text, if the provider shows it.
+        usage: Resources used, by name: `seconds`, tokens, `usd`; `uncounted` where reply tokens are estimated.
+        model: Exact name of the model that answered, as its provider reports it; empty if it does not.
         error: Why there is no response; empty if there is one.
-        stop_detail: See `Turn`, as for `summary`, `request` and `raw`.
+        stop_detail: See `Turn`; so are `summary`, `request`, and `raw`.
     """
 
     text: str
@@ -53,7 +53,7 @@ class RolloutRows:
     """The rows of a rollout, one per world.
 
     Attributes:
-        batch_sizes: Number of rows of each batch played together, in order; each draws as it would by itself.
+        batch_sizes: Number of rows of each batch played together, in order; each samples as if it were alone.
         group_of_row: Group of each row, numbered from 0. The first episodes of a group have the same world, seed,
             level, and first observation.
     """
@@ -63,7 +63,7 @@ class RolloutRows:
 
     @classmethod
     def ungrouped(cls, num_rows: int) -> Self:
-        """Returns the rows of one batch, each in a group of its own."""
+        """Returns the rows of one batch, each in its own group."""
         return cls(batch_sizes=(num_rows,), group_of_row=tuple(range(num_rows)))
 
     @property
@@ -73,35 +73,35 @@ class RolloutRows:
 
     @property
     def batch_indices(self) -> list[tuple[int, int]]:
-        """Each row's batch, and its index there."""
+        """The batch of each row, and the row's index within it."""
         return [(batch, index) for batch, size in enumerate(self.batch_sizes) for index in range(size)]
 
 
 class Agent(Protocol):
-    """What every agent has besides the methods of `EpisodeAgent`, `BatchAgent`, or `ContinuousAgent`.
+    """Members of every agent in addition to the methods of `EpisodeAgent`, `BatchAgent`, or `ContinuousAgent`.
 
-    An agent may also have an `identity`, a dictionary of JSON types with whatever decides what it does besides its name
-    and settings, such as a hash of its weights: boards keep a hash of it, and notice when it has changed.
+    An agent may also have an `identity`, a JSON dictionary of everything that determines its behavior, apart from its
+    name and settings, such as a hash of its weights. Boards store a hash of it to detect changes.
 
     Attributes:
-        policy_version: Optimiser steps of the policy that acts; -1 for agents that do not learn.
+        policy_version: Optimizer steps of the current policy; -1 for agents that do not learn.
     """
 
     policy_version: int
 
 
 class EpisodeAgent(Agent, Protocol):
-    """An agent that answers each episode by itself, such as by an API.
+    """An agent that answers each episode separately, such as through an API.
 
     Its `start`, as in `BatchAgent`, and `begin(row)`, called before each episode of a row, are optional.
     """
 
     async def respond(self, row: int, observation: Observation) -> Response:
-        """Returns the response to what a row shows now."""
+        """Returns the response to a row's current observation."""
 
 
 class BatchAgent(Agent, Protocol):
-    """An agent that answers all episodes together, once each of them has asked."""
+    """An agent that answers all episodes together, once all of them have requested a response."""
 
     def start(self, worlds: VectorWorld) -> None:
         """Forgets earlier episodes and prepares for one episode in each of the worlds, just reset.
@@ -113,58 +113,58 @@ class BatchAgent(Agent, Protocol):
         """Returns one answer per row.
 
         Args:
-            rows: Indices of the episodes that go on; rows left out never come back.
-            observations: What each of them shows now.
+            rows: Indices of the episodes that continue; omitted rows do not return.
+            observations: Current observation of each row.
         """
 
 
 @runtime_checkable
 class ContinuousAgent(Agent, Protocol):
-    """An agent that batches whoever is there: episodes join and leave at any time. The methods are those of vLLM."""
+    """An agent that batches the current requests; episodes join and leave at any time. The methods mirror vLLM's."""
 
     def start(self, worlds: Any, rows: RolloutRows) -> None:
         """Prepares for one episode per row.
 
         Args:
-            worlds: The `VectorWorld` that is played, or the same `rows` where several are played together.
-            rows: What is known of the rows; an agent need not take it.
+            worlds: The `VectorWorld` to play, or the same `rows` if several vectors are played together.
+            rows: The rows' batches and groups; an agent need not accept it.
         """
 
     def add_request(self, row: int, observation: Observation) -> None:
-        """Asks for the answer to what a row shows now."""
+        """Requests the response to a row's current observation."""
 
     def step(self) -> dict[int, Response]:
-        """Goes on with all that were asked for, by a token or so; returns the answers that are there, by row."""
+        """Advances all requests, by about one token; returns the finished responses by row."""
 
     def abort(self, row: int) -> None:
-        """Gives up what was asked for a row, which does not come back."""
+        """Drops the request of a row, which does not return."""
 
 
 @runtime_checkable
 class BoundedAgent(Agent, Protocol):
-    """An agent whose conversations may outgrow what it can read; their episodes are then truncated."""
+    """An agent whose conversations may exceed its context; their episodes are then truncated."""
 
     def fits(self, row: int, observation: Observation) -> bool:
-        """Returns whether there is room for what a row, answered before, shows now, and for an answer to it."""
+        """Returns whether the context has room for the next observation of a row and a response to it."""
 
 
 @runtime_checkable
 class LearningAgent(Agent, Protocol):
-    """An agent whose weights come from a trainer, which also saves where its sampling stands."""
+    """An agent that receives its weights from a trainer, which also saves the state of its sampling."""
 
     def sync(self, policy: Any, version: int) -> None:
-        """Takes the weights that act from now on.
+        """Replaces the weights used for sampling.
 
         Args:
-            policy: The model that is trained.
-            version: Optimiser steps it has seen; the new `policy_version`.
+            policy: The model being trained.
+            version: Its optimizer steps; becomes `policy_version`.
         """
 
     def release(self) -> None:
-        """Lets go of the memory that playing takes, before the update needs it; `start` comes next."""
+        """Frees the memory used for sampling before an update; `start` is called next."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what the next responses depend on besides weights and observations."""
+        """Returns everything the next responses depend on in addition to weights and observations."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from what `state_dict` returned, as far as the device allows; says so where it does not."""
+        """Restores the state from `state_dict`, as far as the device allows; reports where it does not."""

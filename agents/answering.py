@@ -1,4 +1,4 @@
-"""How the rollout loop asks an agent: one adapter for each kind of agent."""
+"""How the rollout loop queries an agent: one adapter per kind of agent."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ class Answering:
         """Prepares for one episode per row.
 
         Args:
-            worlds: What is played; the rows where that is not one `VectorWorld`.
-            rows: For agents whose `start` takes them.
+            worlds: The `VectorWorld` to play, or the rows if several vectors are played together.
+            rows: Passed to agents whose `start` accepts it.
         """
         takes_rows = "rows" in inspect.signature(self.agent.start).parameters
         self.agent.start(worlds, **({"rows": rows} if takes_rows else {}))
 
     def restart(self, worlds: VectorWorld | RolloutRows, rows: RolloutRows) -> None:
-        """Prepares for episodes of the same rollout that could not be started with the others."""
+        """Prepares for the episodes of the same rollout that could not be started with the others."""
 
     def begin(self, row: int) -> None:
         """Prepares for a new episode of a row."""
 
     def close(self) -> None:
-        """Ends what asking has started."""
+        """Stops everything that queries have started."""
 
 
 class FutureAnswering(Answering, ABC):
-    """Asks an agent that answers each episode by itself, such as by an API."""
+    """Asks an agent that answers each episode separately, such as through an API."""
 
     @abstractmethod
     def submit(self, row: int, observation: Observation) -> Future[Response]:
@@ -56,7 +56,7 @@ class FutureAnswering(Answering, ABC):
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
         """Requests all responses at once; cancels them if one fails."""
-        futures = [self.submit(*each) for each in zip(rows, observations, strict=True)]
+        futures = [self.submit(*pair) for pair in zip(rows, observations, strict=True)]
         try:
             return [future.result() for future in futures]
         finally:
@@ -82,15 +82,15 @@ class RequestAnswering(Answering, ABC):
         """Returns the responses that are ready, by row; at least one after a limited number of calls.
 
         Args:
-            are_worlds_busy: Whether further requests may follow without an answer to any of these.
+            are_worlds_busy: Whether more requests may follow before any of these is answered.
         """
 
     @abstractmethod
     def abort(self, row: int) -> None:
-        """Drops the request of a row, which does not come back."""
+        """Drops the request of a row, which does not return."""
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
-        """Requests all responses and steps until they are there."""
+        """Requests all responses and steps until they are ready."""
         for row, observation in zip(rows, observations, strict=True):
             self.add_request(row, observation)
         responses: dict[int, Response] = {}
@@ -142,7 +142,7 @@ class SteppedAnswering(RequestAnswering):
         super().start(worlds, rows)
 
     def restart(self, worlds: VectorWorld | RolloutRows, rows: RolloutRows) -> None:
-        """Repeats the last `start` from the same state, so that later rollouts stay what they would have been."""
+        """Repeats the last `start` from the same state, so that later rollouts are unaffected."""
         if self._state_before is not None:
             self.agent.load_state_dict(self._state_before)
         self.start(worlds, rows)
@@ -162,7 +162,7 @@ class SteppedAnswering(RequestAnswering):
 
 
 class BatchAnswering(RequestAnswering):
-    """Asks an agent that answers all episodes together, once each of them has asked."""
+    """Asks an agent that answers all episodes together, once all of them have requested a response."""
 
     waits_for_all = True
 
@@ -182,7 +182,7 @@ class BatchAnswering(RequestAnswering):
         said: Any = self.agent.respond([*asked], [*asked.values()])
         if not _is_list(said) or len(said) != len(asked):
             raise _mistake(self.agent, len(asked), f"{len(said)} of them" if _is_list(said) else reprlib.repr(said))
-        return {row: _checked(self.agent, each, len(asked)) for row, each in zip(asked, said, strict=True)}
+        return {row: _checked(self.agent, response, len(asked)) for row, response in zip(asked, said, strict=True)}
 
     def abort(self, row: int) -> None:
         """Drops a request."""
@@ -193,7 +193,7 @@ class BatchAnswering(RequestAnswering):
 def conversations(
     agent: Any, rows: RolloutRows, worlds: VectorWorld | None = None
 ) -> Iterator[FutureAnswering | RequestAnswering]:
-    """Starts a conversation per row, outside of a rollout, with whatever kind of agent."""
+    """Starts a conversation per row with any kind of agent, outside a rollout."""
     with closing(answering(agent)) as started:
         started.start(worlds or rows, rows)
         for row in range(rows.num_envs):
@@ -211,7 +211,7 @@ def answering(agent: Any) -> FutureAnswering | RequestAnswering:
 
 
 def answers_in_batches(agent: Any) -> bool:
-    """Returns whether an agent answers only when every episode has asked."""
+    """Returns whether an agent answers only once every episode has requested a response."""
     adapter = answering(agent)
     return isinstance(adapter, RequestAnswering) and adapter.waits_for_all
 
@@ -221,7 +221,7 @@ def _is_list(said: Any) -> bool:
 
 
 def _checked(agent: Any, said: Any, num_rows: int | None = None) -> Response:
-    """Returns a user-defined agent's response; raises `ConfigError` unless it is one, with a text."""
+    """Returns the response of a user-defined agent; raises `ConfigError` unless it is a `Response` with a text."""
     if isinstance(said, Response) and isinstance(said.text, str):
         return said
     raise _mistake(agent, num_rows, f"the text {said.text!r}" if isinstance(said, Response) else reprlib.repr(said))

@@ -1,6 +1,6 @@
 """Blind scripts: the lazy agent, which gives the same responses in every episode, and the search for its actions.
 
-What it earns, a world gives away to an agent that does not look. A script that was not tried may earn more.
+Its return shows how much of a world can be solved without looking. An untried script may earn more.
 """
 
 from __future__ import annotations
@@ -27,54 +27,54 @@ from vlm_envs.vector.make_vec import world_vector
 from vlm_envs.vector.vector_world import VectorWorld
 
 MOST_SEQUENCES = 100
-"""Sequences of named actions that are tried; where a turn has room for more, repetitions and alternations of two."""
+"""Most sequences of named actions to try; if a turn has more, only repetitions and alternations of two are tried."""
 
 NUM_FIRST_LEVELS = 32
-"""Validation levels on which every candidate is tried: on fewer, one is the best by luck."""
+"""Validation levels on which every candidate is tried; with fewer, the best is picked by luck."""
 
 NUM_ENVS = 8
-"""Worlds in which the oracle plays side by side; numbers of levels are rounded up to a multiple."""
+"""Worlds in which the oracle plays in parallel; level counts are rounded up to a multiple of it."""
 
 NUM_SCRIPT_ENVS = 2
-"""Worlds in which candidates play side by side: as few as leave the images of their levels in the caches of worlds, as
-every candidate plays these levels before the next ones are started. Divides `NUM_ENVS`."""
+"""Worlds in which candidates play in parallel: few enough that the images of their levels stay cached, because every
+candidate plays these levels before the next ones start. Divides `NUM_ENVS`."""
 
 NUM_FINALISTS = 5
-"""Candidates that are tried on all of them."""
+"""Candidates that are tried on all validation levels."""
 
 Script = tuple[str, ...]
-"""The response of each turn; the last one is given from then on."""
+"""The response of each turn; the last one repeats."""
 
 OnStep = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
+"""Called with the current step, its progress, and its total."""
 
 NUM_LEVELS = 200
 """Training levels on which sequences are compared."""
 
 NUM_CHANGES = 750
-"""Changes that are tried from each beginning, one after the other."""
+"""Changes tried from each initial sequence, one after another."""
 
 _NOT_DRAWN = {"obs_mode": "text"}
 
 NUM_BEGINNINGS = 4
-"""Sequences that a search begins with."""
+"""Initial sequences of a search."""
 
 MOST_ACTIONS = 40
-"""Actions of a sequence; whoever has more in an episode repeats its last turn."""
+"""Longest sequence searched; in longer episodes, its last turn repeats."""
 
 _MOST_REPLACED = 3
 _MOVED_RATE = 0.3
-"""How often an action is moved to another place, besides those that are replaced."""
+"""Probability of also moving an action to another position, after replacing some."""
 
 OnCount = Callable[[int, int], None]
-"""Called with how much is done, and how much there is."""
+"""Called with the progress and the total."""
 
 
 class ScriptAgent:
-    """Gives responses that were written before.
+    """Gives a fixed list of responses.
 
     Args:
-        script: The response of each turn, at least one; the last one is given from then on.
+        script: The response of each turn, at least one; the last one repeats.
     """
 
     policy_version = -1
@@ -84,7 +84,7 @@ class ScriptAgent:
         self._num_given: dict[int, int] = {}
 
     def start(self, worlds: VectorWorld) -> None:
-        """Begins anew."""
+        """Restarts the script."""
         self._num_given = {}
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
@@ -100,18 +100,18 @@ class ScriptAgent:
 class LazyAgent:
     """Plays the best script found by a search, which is not a bound: better scripts may exist.
 
-    Candidates are sequences of named actions, the same every turn; sequences of whole episodes that solve many training
-    levels; and what an oracle did on training levels: its whole episodes, and its first and its last response again and
-    again. Of these the one with the highest success, then the highest return, on validation levels is played. Choosing
-    takes some hundred episodes of every kind of world, and where actions have names some seconds more.
+    Candidates are sequences of named actions, repeated every turn; episode-long sequences that solve many training
+    levels; and the oracle's responses on training levels: whole episodes, and the first or the last response repeated.
+    The candidate with the highest success, then the highest return, on validation levels is played. Choosing takes a
+    few hundred episodes per kind of world, and some additional seconds where actions have names.
 
     Args:
-        num_train_levels: Training levels on which the oracle is watched.
+        num_train_levels: Training levels on which the oracle is recorded.
         num_val_levels: Validation levels on which the best candidates are compared.
 
     Attributes:
-        on_progress: Called often while responses are chosen, which takes minutes in slow worlds: with the environment
-            ID, the current step, and how much of it is done of how much. An exception that it raises ends the choice.
+        on_progress: Called often while responses are chosen, which takes minutes in slow worlds, with the environment
+            ID, the current step, its progress, and its total. An exception that it raises ends the choice.
 
     Raises:
         ConfigError: If a number is not positive.
@@ -127,7 +127,7 @@ class LazyAgent:
         self._rows: list[ScriptAgent] = []
 
     def start(self, worlds: VectorWorld) -> None:
-        """Chooses for the kinds of worlds that it has not met before."""
+        """Chooses a script for each kind of world not seen before."""
         self._rows = []
         for spec in worlds.get_attr("spec"):
             kwargs = {name: value for name, value in spec.kwargs.items() if name != "split"}
@@ -145,7 +145,7 @@ class LazyAgent:
 
         Args:
             env_id: A registered id.
-            kwargs: Arguments of the world besides its split.
+            kwargs: World arguments except `split`.
         """
         on_step = partial(self.on_progress, env_id)
         found = (*_named(env_id, kwargs), *_searched(env_id, kwargs, on_step), *self._watched(env_id, kwargs, on_step))
@@ -170,7 +170,7 @@ class LazyAgent:
 
 
 class _TriedScripts:
-    """What scripts come to on validation levels. Each level is played once by each script.
+    """Outcomes of scripts on validation levels. Each script plays each level once.
 
     Args:
         env_id: The world's id.
@@ -198,7 +198,7 @@ class _TriedScripts:
                 num_played += len(batch)
 
     def worth(self, script: Script) -> tuple[float, float]:
-        """Returns success and return of a script."""
+        """Returns the success rate and the mean return of a script."""
         outcomes = self._outcomes[script]
         num_played = max(1, len(outcomes))
         return sum(success for success, _ in outcomes) / num_played, sum(reward for _, reward in outcomes) / num_played
@@ -209,11 +209,11 @@ def _named(env_id: str, kwargs: dict[str, Any]) -> list[Script]:
     with closing(make(env_id, **kwargs)) as made:
         world: Any = made.unwrapped
         world.reset(seed=0)
-        return [(_response(world, each),) for each in _sequences(world)]
+        return [(_response(world, actions),) for actions in _sequences(world)]
 
 
 def _searched(env_id: str, kwargs: dict[str, Any], on_step: OnStep) -> list[Script]:
-    """Returns sequences of whole episodes that were searched for, cut into turns; none where actions have no names."""
+    """Returns episode-long sequences found by the search, split into turns; none if actions have no names."""
     levels = open_loop(env_id, kwargs, on_level=partial(on_step, "starting training levels"))
     if levels is None:
         return []
@@ -232,7 +232,7 @@ def _turn_length(world: Any) -> int:
 
 
 def _sequences(world: Any) -> list[tuple[Any, ...]]:
-    """Returns all sequences of named actions that fill a turn, or, of too many, repetitions and alternations of two."""
+    """Returns all sequences of named actions that fill a turn; if there are too many, repetitions and alternations."""
     actions = [world.task.grammar.parse(name) for name in world.task.action_names or ()]
     length = _turn_length(world)
     if len(actions) ** length <= MOST_SEQUENCES:
@@ -266,19 +266,19 @@ def not_drawn(env_id: str, kwargs: dict[str, Any]) -> dict[str, Any]:
     """
     try:
         make(env_id, **kwargs | _NOT_DRAWN).close()
-    except ConfigError:  # no words for its states, as in an adapted world without `describe`
+    except ConfigError:  # no text mode, as in an adapted world without `describe`
         return kwargs
     return kwargs | _NOT_DRAWN
 
 
 @dataclass(eq=False, slots=True)
 class _Place:
-    """A state that some sequence has come to.
+    """A state that a sequence has reached.
 
     Attributes:
         state: The state.
         is_over: Whether an episode ends here when an action has led here.
-        after: What an action leads to and whether that changes anything; None if that is up to chance.
+        after: Next state of each action and whether the action changed anything; None if that is random.
     """
 
     state: Any
@@ -288,13 +288,13 @@ class _Place:
 
 @dataclass(frozen=True, kw_only=True)
 class OpenLoop:
-    """Levels of a world and what may be done in them.
+    """Levels of a world and the actions to search over.
 
     Attributes:
-        dynamics: Of the world; a step that drew no number is taken once and remembered.
-        states: Where episodes begin; nothing is remembered of those that cannot be hashed.
-        actions: All actions that have a name, hashable.
-        length: Actions of a sequence.
+        dynamics: The world's dynamics; a step that drew no random number is taken once and cached.
+        states: Start states; states that cannot be hashed are not cached.
+        actions: All named actions, hashable.
+        length: Number of actions per sequence.
     """
 
     dynamics: Dynamics[Any, Any]
@@ -320,7 +320,7 @@ class OpenLoop:
         return False
 
     def _stepped(self, place: _Place, action: Any, rng: np.random.Generator) -> tuple[_Place, bool]:
-        """Returns where an action leads, and whether that is elsewhere; keeps it if no number was drawn."""
+        """Returns the next state and whether the action changed it; caches both if no random number was drawn."""
         before = rng.bit_generator.state if action not in place.after else None
         state, is_changed = self.dynamics.step(place.state, action, rng)
         found = self._place(state), is_changed
@@ -331,7 +331,7 @@ class OpenLoop:
     def _place(self, state: Any) -> _Place:
         try:
             place = self._places.get(state)
-        except TypeError:  # one that holds a list or an array, as a world of one's own may
+        except TypeError:  # a state with a list or an array, which a user's world may have
             return _Place(state, self.dynamics.is_over(state))
         if place is None:
             place = self._places[state] = _Place(state, self.dynamics.is_over(state))
@@ -340,13 +340,13 @@ class OpenLoop:
     def searched(
         self, first: Sequence[Sequence[Any]], on_change: OnCount = lambda num_done, num_wanted: None
     ) -> list[tuple[Any, ...]]:
-        """Returns what changes to the best of the first sequences lead to; equal levels give equal ones.
+        """Returns the best sequences found by random changes to the best initial ones; deterministic per level set.
 
         Args:
-            first: Sequences to begin with, at least one; each is repeated until it is long enough.
-            on_change: Called after each change that was tried.
+            first: Initial sequences, at least one; each is repeated to full length.
+            on_change: Called after each change.
         """
-        repeated = {tuple(each[place % len(each)] for place in range(self.length)): None for each in first}
+        repeated = {tuple(actions[i % len(actions)] for i in range(self.length)): None for actions in first}
         beginnings = sorted(repeated, key=self.num_solved, reverse=True)[:NUM_BEGINNINGS]
         num_changes = NUM_CHANGES * len(beginnings)
         found = []
@@ -355,15 +355,15 @@ class OpenLoop:
             for num_done in range(number * NUM_CHANGES, (number + 1) * NUM_CHANGES):
                 on_change(num_done + 1, num_changes)
                 changed = self._changed(best, rng)
-                if (num_solved := self.num_solved(changed)) >= most:  # one that solves no fewer levels is kept
+                if (num_solved := self.num_solved(changed)) >= most:  # ties are kept, to cross plateaus
                     best, most = changed, num_solved
             found.append(best)
         return found
 
     def _changed(self, sequence: tuple[Any, ...], rng: np.random.Generator) -> tuple[Any, ...]:
         actions = list(sequence)
-        for place in rng.integers(self.length, size=rng.integers(1, _MOST_REPLACED + 1)):
-            actions[place] = self.actions[rng.integers(len(self.actions))]
+        for position in rng.integers(self.length, size=rng.integers(1, _MOST_REPLACED + 1)):
+            actions[position] = self.actions[rng.integers(len(self.actions))]
         if rng.random() < _MOVED_RATE:
             taken, given = rng.integers(self.length, size=2)
             actions.insert(given, actions.pop(taken))
@@ -377,16 +377,15 @@ def open_loop(
     num_levels: int = NUM_LEVELS,
     on_level: OnCount = lambda num_done, num_wanted: None,
 ) -> OpenLoop | None:
-    """Returns a world's training levels to search on.
+    """Returns a world's training levels to search on; levels that cannot be started are left out.
 
-    None where actions have no names, as answers have none, where an engine takes each step, and where no level can be
-    started; those that cannot are left out.
+    Returns None if actions have no names, if an engine computes each step, or if no level can be started.
 
     Args:
         env_id: A registered id.
-        kwargs: Arguments of the world besides its split.
-        num_levels: How many levels.
-        on_level: Called after each level that was started.
+        kwargs: World arguments except `split`.
+        num_levels: Number of levels.
+        on_level: Called after each started level.
     """
     with closing(make(env_id, **not_drawn(env_id, kwargs) | {"split": "train"})) as made:
         world: Any = made.unwrapped

@@ -1,4 +1,4 @@
-"""An agent that is a function of the user's, from the messages of a conversation to the text of the response."""
+"""An agent that calls a user's function, which maps the messages of a conversation to the response text."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from vlm_envs.trajectory import Observation
 from vlm_envs.vector.vector_world import VectorWorld
 
 ChatMessage = dict[str, Any]
-"""A message as OpenAI's chat completions take it: `role`, and `content` as a list of `text` and `image_url` parts."""
+"""A message of OpenAI's chat completions: `role`, and `content`, a list of `text` and `image_url` parts."""
 
 ChatFunction = Callable[[list[ChatMessage]], str | Awaitable[str]]
-"""From the messages of an episode so far to the text of the response."""
+"""Maps the messages of an episode so far to the response text."""
 
 NUM_PARALLEL = 8
-"""Episodes that a function plays side by side."""
+"""Episodes that a function plays in parallel."""
 
 
 @dataclass
@@ -39,17 +39,17 @@ class _Conversation:
 
 
 class CallableAgent:
-    """Asks a function for each response, with the whole conversation of the episode: system, user, assistant, user, ….
+    """Calls a function for each response, with the episode's conversation: system, user, assistant, user, ….
 
-    An `async` function runs in an event loop of its own thread; calls of any other function run in threads. What it
-    raises ends the episode as an error, with the reason.
+    An `async` function runs in an event loop in a separate thread; calls of any other function run in threads. An
+    exception ends the episode with `stop_reason` "error" and the reason.
 
     Args:
         function: Called with a list of new messages, which it may change.
-        num_parallel: Most episodes side by side.
+        num_parallel: Maximum number of episodes in parallel.
 
     Raises:
-        ConfigError: From a response on, if the function returns anything but a text.
+        ConfigError: From `respond`, if the function does not return a text.
     """
 
     policy_version = -1
@@ -70,11 +70,11 @@ class CallableAgent:
         self._conversations[row] = _Conversation()
 
     def close(self) -> None:
-        """Ends the threads; a call that runs in one still ends, unheard."""
+        """Stops the threads; a running call finishes, but its result is discarded."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def respond(self, row: int, observation: Observation) -> Response:
-        """Returns the response of a row; a failure is a response with `stop_reason` "error"."""
+        """Returns the response to a row's observation; on failure, a response with `stop_reason` "error"."""
         conversation = self._conversations.setdefault(row, _Conversation())
         conversation.system = observation.get("system") or conversation.system
         system = [Message(role="system", parts=(conversation.system,))] if conversation.system else []
@@ -83,7 +83,7 @@ class CallableAgent:
         try:
             messages = [_chat(message) for message in (*system, *conversation.past, shown)]
             said = await not_canceling(self._call(messages), name_of(self._function))
-        except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # the last three are not errors
+        except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # the last three are no `Exception`
             return Response(text="", stop_reason="error", error=_reason(error))
         if not isinstance(said, str):
             raise ConfigError(f"The agent {name_of(self._function)} must return a text; got {reprlib.repr(said)}.")
@@ -101,7 +101,7 @@ class CallableAgent:
 def _called(function: ChatFunction, messages: list[ChatMessage]) -> Any:
     try:
         return function(messages)
-    except StopIteration as error:  # which no future can hold
+    except StopIteration as error:  # a future cannot hold it
         raise RuntimeError("it raised StopIteration") from error
 
 
@@ -115,6 +115,6 @@ def _reason(error: BaseException) -> str:
 
 
 def name_of(function: object) -> str:
-    """Returns the name of a function, of the one in a `functools.partial`, or of an object's class."""
+    """Returns the name of a function, of the function in a `functools.partial`, or of an object's class."""
     function = function.func if isinstance(function, functools.partial) else function
     return str(getattr(function, "__name__", type(function).__name__)).strip("<>")

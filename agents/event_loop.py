@@ -1,4 +1,4 @@
-"""Event loops: one in a thread of its own, and coroutines run from synchronous code, also in a notebook."""
+"""Event loops: one in a separate thread, and coroutines run from synchronous code, including in a notebook."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _Result = TypeVar("_Result")
 
 
 class LoopThread:
-    """An event loop in a daemon thread, started when it is first used.
+    """An event loop in a daemon thread, started on first use.
 
-    The process ends without waiting for what is running, as it would for a pool of threads.
+    Unlike with a thread pool, the process exits without waiting for running coroutines.
 
     Args:
         name: The thread's name.
 
     Attributes:
-        is_stopped: Whether nothing may be submitted any more.
+        is_stopped: Whether submitting is no longer possible.
     """
 
     def __init__(self, name: str) -> None:
@@ -44,7 +44,7 @@ class LoopThread:
 
         Raises:
             CancelledError: If the thread was stopped.
-            ConfigError: If it belongs to the process that this one was forked from.
+            ConfigError: If the loop was started in the parent of a forked process.
         """
         with self._lock:
             if self.is_stopped:
@@ -56,7 +56,7 @@ class LoopThread:
                 self._thread.start()
             if self.is_foreign:
                 coroutine.close()
-                raise ConfigError("This client was used before the process was forked. Make a new one in each process.")
+                raise ConfigError("This client was used before the process was forked. Create one in each process.")
             return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def run(self, coroutine: Coroutine[Any, Any, _Result], *, waits_for_end: bool = False) -> _Result:
@@ -68,7 +68,7 @@ class LoopThread:
 
         Raises:
             CancelledError: If the thread was stopped.
-            ConfigError: If it belongs to the process that this one was forked from.
+            ConfigError: If the loop was started in the parent of a forked process.
             RuntimeError: If called on this loop, which would wait for itself.
         """
         if self.is_current:
@@ -89,7 +89,7 @@ class LoopThread:
         except BaseException:
             future.cancel()
             if waits_for_end:
-                self.submit(_nothing()).result()  # after the first step of the coroutine, if it came to that
+                self.submit(_nothing()).result()  # runs after the coroutine's first step, if there was one
                 if has_started.is_set():
                     has_ended.wait()
             raise
@@ -104,11 +104,11 @@ class LoopThread:
                 self._loop.call_soon_threadsafe(function)
 
     def stop(self, last: Coroutine[Any, Any, None]) -> None:
-        """Runs a last coroutine and ends the thread; does nothing if it has ended."""
+        """Runs a last coroutine and ends the thread; does nothing if the thread has ended."""
         if self.is_current:
             last.close()
             raise RuntimeError("stop() would block the event loop that it is called on. Call it from another thread.")
-        with self._lock:  # Before the last one starts: what came between it and the end would never be answered
+        with self._lock:  # before `last` starts: anything submitted between it and the end would never be answered
             loop, is_foreign = self._loop, self.is_foreign
             self._loop, self.is_stopped = None, True
         if loop is None or is_foreign:
@@ -119,10 +119,10 @@ class LoopThread:
 
     @staticmethod
     async def cancel_others(*, grace_s: float = 0.0) -> None:
-        """Cancels all other tasks of the running loop, and waits until they have ended.
+        """Cancels all other tasks of the running loop and waits until they have ended.
 
         Args:
-            grace_s: They may continue as long as one ends by itself within this time.
+            grace_s: Time in which at least one task must end for the others to continue.
         """
         others = asyncio.all_tasks() - {asyncio.current_task()}
         ended = others if grace_s else set()
@@ -135,7 +135,7 @@ class LoopThread:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether the loop runs in the process that this one was forked from."""
+        """Whether the loop was started in the parent of this forked process."""
         return self._loop is not None and self._pid != os.getpid()
 
 
@@ -162,8 +162,8 @@ _shared_lock = threading.Lock()
 def shared_loop() -> LoopThread:
     """Returns the event loop on which users' coroutines run, one per process.
 
-    API clients and locks belong to the loop that they are first used on. With one loop for all rollouts and rewards,
-    they can be used again and again.
+    API clients and locks belong to the loop on which they are first used. A single loop for all rollouts and rewards
+    makes them reusable.
     """
     global _shared
     with _shared_lock:
@@ -173,7 +173,7 @@ def shared_loop() -> LoopThread:
 
 
 def run_blocking(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
-    """Returns the result of a coroutine on the shared loop, from synchronous code, even where an event loop runs.
+    """Returns the result of a coroutine on the shared loop, from synchronous code, even inside a running event loop.
 
     An interruption of the calling thread cancels the coroutine and waits until it has ended; a second one does not
     wait.
@@ -192,7 +192,7 @@ async def not_canceling(awaitable: Awaitable[_Result], name: str) -> _Result:
     """Returns the result of a user's awaitable.
 
     Raises:
-        RuntimeError: If it raised `CancelledError` although nobody canceled it, which would end more than itself.
+        RuntimeError: If it raised `CancelledError` without being canceled, which would end more than its own task.
     """
     try:
         return await awaitable

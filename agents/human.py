@@ -1,4 +1,4 @@
-"""A person as an agent, who answers at the terminal or on a page of the browser."""
+"""A person as an agent, who answers in the terminal or on a browser page."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from vlm_envs.validation import require_flag
 from vlm_envs.vector.vector_world import VectorWorld
 
 _SPARE_ROWS = 6
-"""Rows of a terminal that a picture leaves to the words around it."""
+"""Terminal rows that an image leaves for the surrounding text."""
 
 
 class HumanAgent:
-    """Asks whoever sits at the terminal, one episode after the other; `python -m vlm_envs play` has keys, too.
+    """Asks the person at the terminal, one episode after another; `python -m vlm_envs play` also supports keys.
 
     Text typed without tags is this turn's actions, answer, or tool call, written in the format that the world expects.
 
     Args:
-        window: Whether to ask in a window of the browser, where pictures are shown pixel by pixel, and not in the
-            terminal.
+        window: Whether to ask in a browser window, which shows images pixel by pixel, instead of the terminal.
     """
 
     policy_version = -1
@@ -38,15 +37,15 @@ class HumanAgent:
 
     @property
     def sees_pictures(self) -> bool:
-        """Whether pictures are shown, and not only their sizes."""
+        """Whether images are shown, not only their sizes."""
         return self.page is not None or colors_of(sys.stdout, os.environ) != "none"
 
     def start(self, worlds: VectorWorld) -> None:
-        """Takes hold of the worlds, in whose formats it writes."""
+        """Stores the worlds, whose response formats it writes."""
         self._worlds = worlds
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
-        """Returns what was typed for each row.
+        """Returns the response typed for each row.
 
         Raises:
             EOFError: If the input has ended.
@@ -73,26 +72,29 @@ class HumanAgent:
 
 
 def observation_lines(observation: Observation, colors: Colors) -> list[str]:
-    """Returns an observation's pictures and text; of a picture only its size where there are no colours."""
+    """Returns an observation's images and text; without colors, only the size of each image."""
     size = shutil.get_terminal_size()
     max_rows = max(4, size.lines - _SPARE_ROWS)
     lines: list[str] = []
-    for picture in observation_images(observation):
+    for image in observation_images(observation):
         if colors == "none":
-            lines.append(f"[picture of {picture.shape[1]} x {picture.shape[0]} pixels]")
+            lines.append(f"[image of {image.shape[1]} x {image.shape[0]} pixels]")
         else:
-            lines += half_blocks(picture, colors, max_columns=size.columns, max_rows=max_rows)
+            lines += half_blocks(image, colors, max_columns=size.columns, max_rows=max_rows)
     return [*lines, *text_lines(observation_words(observation))]
 
 
 def text_lines(text: str) -> list[str]:
-    """Returns a text in printable lines, broken between words where a terminal is too narrow.
+    """Returns a text in printable lines, wrapped between words to the terminal's width.
 
     Args:
-        text: Anything, such as what a model wrote; characters that would steer a terminal are written as escapes.
+        text: Any text, such as a model's; terminal control characters are escaped.
     """
     return wrapped(map(_printable, text.split("\n")))
 
 
 def _printable(line: str) -> str:
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in line)
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in line
+    )

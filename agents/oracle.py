@@ -1,4 +1,4 @@
-"""Agents that need no model: the oracle, which is also the expert of a cold start, and the random agent."""
+"""Agents without a model: the oracle, which is also the expert of a cold start, and the random agent."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from vlm_envs.vector.vector_world import VectorWorld
 from vlm_envs.world import World
 
 THOUGHTS = ("observation", "reasoning", "prediction", "think", "rethink")
-"""Sections in which no strategy writes its actions."""
+"""Sections that never contain actions, whatever the strategy."""
 
 
 class _WorldReader(ABC):
-    """An agent that looks behind the observation, at the worlds themselves.
+    """An agent that reads the worlds themselves, not their observations.
 
     Args:
-        seed: Seed of its choices.
+        seed: Seed of its random choices.
     """
 
     policy_version = -1
@@ -36,28 +36,28 @@ class _WorldReader(ABC):
 
     @abstractmethod
     def write(self, world: World[Any, Any]) -> str:
-        """Returns a whole response for a world's current state."""
+        """Returns a complete response for a world's current state."""
 
     def start(self, worlds: VectorWorld) -> None:
-        """Takes hold of the worlds."""
+        """Stores the worlds."""
         self._worlds = worlds
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns where its choices stand."""
+        """Returns the state of its random generator."""
         return {"rng": self._rng.bit_generator.state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on choosing where a state stands."""
+        """Restores the state of its random generator."""
         self._rng.bit_generator.state = state["rng"]
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
-        """Returns a response for each row, written where its world lives: engines are slow to copy and to run twice."""
+        """Returns a response for each row, written in the world's process: engines are slow to copy or duplicate."""
         assert self._worlds is not None, "start() comes before respond()"
         texts = self._worlds.apply({row: self._sent_out().write for row in rows})
         return [Response(text=texts[row]) for row in rows]
 
     def _sent_out(self) -> Self:
-        """Returns a copy with a seed of its own, whose choices do not depend on which worker it is sent to."""
+        """Returns a copy with its own seed, so that its choices do not depend on its worker."""
         twin = copy.copy(self)
         twin._worlds = None
         twin._rng = np.random.default_rng(self._rng.integers(2**63))
@@ -65,15 +65,15 @@ class _WorldReader(ABC):
 
 
 class OracleAgent(_WorldReader):
-    """Plays optimal actions and writes true observations and predictions, in whatever format the world asks for.
+    """Plays optimal actions and writes true observations and predictions in the world's format.
 
     Args:
-        mistake_rate: Probability of replacing each action by a random one, from 0 to 1. What is then written is still
-            true: the prediction is of what those actions lead to.
+        mistake_rate: Probability of replacing each action with a random one, from 0 to 1. The text stays true: it
+            predicts the result of those actions.
         suboptimal_rate: Probability of planning a turn without regard for what makes the world hard (holes, inner
-            walls), from 0 to 1. What is written is true all the same.
-        tells_plan: Whether it says, before its reasons for a turn, what it wants to come to by its whole plan, in
-            worlds whose task has an `intention`. Of a suboptimal plan it says what that one wants.
+            walls), from 0 to 1. The text stays true.
+        tells_plan: Whether it states the goal of its whole plan, also of a suboptimal one, before its reasons for a
+            turn, in worlds whose task has an `intention`.
         seed: Seed of both rates.
 
     Raises:
@@ -89,11 +89,11 @@ class OracleAgent(_WorldReader):
         self.mistake_rate, self.suboptimal_rate, self.tells_plan = mistake_rate, suboptimal_rate, tells_plan
 
     def write(self, world: World[Any, Any]) -> str:
-        """Returns a whole response for a world's current state.
+        """Returns a complete response for a world's current state.
 
         Returns:
-            The response in the world's format. Where there is no plan, or the solver stops at its limit, the action
-            is a random valid one.
+            The response in the world's format. If there is no plan, or the solver reaches its limit, the action is a
+            random valid one.
         """
         plan = self._planned(world)
         actions = self._actions(world, plan)
@@ -106,18 +106,18 @@ class OracleAgent(_WorldReader):
         return world.write_response(actions, sections)
 
     def _planned(self, world: World[Any, Any]) -> list[Any]:
-        """Returns the actions that lead to the end, as far as this turn's plan goes."""
+        """Returns the actions that solve the level, as far as this turn's plan goes."""
         is_suboptimal = self.suboptimal_rate > 0.0 and self._rng.random() < self.suboptimal_rate
         return list(_plan(world, is_suboptimal=is_suboptimal))
 
     def _intention(self, world: World[Any, Any], plan: list[Any], actions: list[Any]) -> str:
-        """Returns what is said of a plan; nothing of one that is not kept to."""
+        """Returns the stated goal of a plan; empty if the actions deviate from the plan."""
         if not self.tells_plan or not plan or actions != plan[: len(actions)]:
             return ""
         return world.task.intention(world.state, plan)
 
     def _actions(self, world: World[Any, Any], plan: list[Any]) -> list[Any]:
-        """Returns this turn's actions: the head of a plan, with mistakes mixed in."""
+        """Returns this turn's actions: the head of a plan, with random mistakes."""
         plan = plan[: world.max_actions_per_turn] or [world.task.sample_action(world.state, self._rng)]
         if self.mistake_rate > 0.0:
             wrong = self._rng.random(len(plan)) < self.mistake_rate
@@ -129,22 +129,22 @@ class OracleAgent(_WorldReader):
 
 
 def has_planner(world: World[Any, Any]) -> bool:
-    """Returns whether somebody wrote how a world's levels are solved; without, an oracle's actions are random."""
+    """Returns whether a world has a planner; without one, an oracle's actions are random."""
     return type(world.dynamics).plan is not Dynamics.plan
 
 
 def has_suboptimal_planner(world: World[Any, Any]) -> bool:
-    """Returns whether a world has a plan that overlooks what makes it hard; without, suboptimal is optimal."""
+    """Returns whether a world has a plan that ignores what makes it hard; without one, suboptimal means optimal."""
     return type(world.dynamics).suboptimal_plan is not Dynamics.suboptimal_plan
 
 
 def has_intention(world: World[Any, Any]) -> bool:
-    """Returns whether a world has words for what an expert's whole plan wants to come to."""
+    """Returns whether a world can state the goal of an expert's whole plan."""
     return type(world.task).intention is not Task.intention
 
 
 class _Future:
-    """Where a turn's actions lead, simulated no further than somebody asks: engines take their time."""
+    """The states that a turn's actions lead to, simulated only as far as requested, because engines are slow."""
 
     def __init__(self, world: World[Any, Any], actions: Sequence[Any]) -> None:
         self._world, self._actions = world, actions
@@ -152,9 +152,9 @@ class _Future:
         self._rng: np.random.Generator | None = None
 
     def after(self, num_actions: int) -> Any:
-        """Returns the state that the first so many actions lead to."""
+        """Returns the state after the first `num_actions` actions."""
         if self._rng is None:
-            # The world's own luck, so that the prediction is true on slippery ice too
+            # A copy of the world's own generator, so that the prediction is true on slippery ice, too
             self._rng = copy.deepcopy(self._world.np_random)
         for action in self._actions[len(self._states) - 1 : num_actions]:
             state = self._states[-1]
@@ -170,11 +170,11 @@ _KNOWN_PARTS = {
     "prediction": ("prediction",),
     "think": ("observation", "reasoning", "prediction"),
 }
-"""What an expert writes into a section."""
+"""Parts that an expert writes into each section."""
 
 
 def _truth(part: str, world: World[Any, Any], actions: Sequence[Any], future: _Future, intention: str) -> str:
-    """Returns what there is to say of one part of a thought; reasons begin with an intention, where there is one."""
+    """Returns the true text for one part of a thought; reasons start with the intention, if there is one."""
     if part == "reasoning":
         reasons = world.task.reasoning(world.state, actions, future.after)
         return f"{intention}; {reasons}" if intention else reasons
@@ -183,7 +183,7 @@ def _truth(part: str, world: World[Any, Any], actions: Sequence[Any], future: _F
 
 
 def _plan(world: World[Any, Any], *, is_suboptimal: bool) -> Sequence[Any]:
-    """Returns an optimal or a suboptimal plan; nothing where there is none or the solver gives up."""
+    """Returns an optimal or a suboptimal plan; empty if there is none or the solver gives up."""
     planner = world.dynamics.suboptimal_plan if is_suboptimal else world.dynamics.plan
     try:
         return planner(world.state) or ()
@@ -192,10 +192,10 @@ def _plan(world: World[Any, Any], *, is_suboptimal: bool) -> Sequence[Any]:
 
 
 class RandomAgent(_WorldReader):
-    """Answers with random valid actions in the right format and states nothing about what it sees.
+    """Answers with random valid actions in the right format and no statements about its observations.
 
     Args:
-        seed: Seed of the choices.
+        seed: Seed of its random choices.
     """
 
     def write(self, world: World[Any, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`python -m agents play AGENT [ENV_ID]`: an agent plays, and each turn is shown as it comes."""
+"""`python -m agents play AGENT [ENV_ID]`: an agent plays, and each turn is printed as it happens."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from vlm_envs.validation import require, require_at_least
 from vlm_envs.vector.make_vec import world_vector
 
 _FROM_PYTHON = {"model", "encoder", "sampling"}
-"""Settings of agents that are objects."""
+"""Agent settings that are objects."""
 
 _OF_VECTORS = {"env_id", "num_envs", "workers"}
-"""What belongs to many worlds at once."""
+"""World arguments that concern vectors of worlds."""
 
 EXIT_FAILED = 1
 
@@ -50,10 +50,10 @@ _INTERVAL_S = 10.0
 _Settings = tyro.conf.UseAppendAction[tuple[str, ...]]
 
 RECIPE = "recipe"
-"""`recipe:NAME` is the start that a recipe ships."""
+"""`recipe:NAME` is the start checkpoint that a recipe ships."""
 
 LABEL = "play"
-"""Under this label episodes are recorded."""
+"""Label under which episodes are recorded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,20 +61,20 @@ class PlayConfig:
     """Shows an agent play, turn by turn.
 
     Attributes:
-        agent: Who plays: NAME or NAME,SETTING=VALUE,... as --agent of python -m benchmarks run takes it, such as
-            oracle, random, human, hf:DIR with the directory of a run or a checkpoint, a model behind an API such as
-            openai:MODEL (python -m agents list), or MODULE:FACTORY of your own; or, here only, recipe:NAME with the
-            start that a recipe ships.
-        env_id: The world, such as VLM/Sokoban-v0; the first that a checkpoint has learnt by default.
-        settings: An argument of the world, as NAME=VALUE; may be repeated. Unset arguments are those the checkpoint was
+        agent: The agent: NAME or NAME,SETTING=VALUE,... as in --agent of python -m benchmarks run, such as oracle,
+            random, human, hf:DIR with the directory of a run or a checkpoint, a model behind an API such as
+            openai:MODEL (python -m agents list), or MODULE:FACTORY for your own; also recipe:NAME for the start
+            checkpoint that a recipe ships.
+        env_id: The world, such as VLM/Sokoban-v0; by default, the first that the checkpoint was trained on.
+        settings: A world argument, as NAME=VALUE; may be repeated. Unset arguments are those the checkpoint was
             trained with, or the world's defaults. Actions are read leniently unless you set reading=strict.
-        agent_settings: A setting of the agent, as NAME=VALUE, such as temperature=0; may be repeated.
-        split: Which levels are played.
-        seed: Number of the first level within its split; also the agent's seed.
-        episodes: Levels that are played.
-        max_turns: Turns of an episode; the world's own number by default.
-        out: Where the episodes are kept: a page, FILE.html, or a folder with the page and the pictures.
-        colors: Colours of the terminal; found out by default, and none with --out.
+        agent_settings: An agent setting, as NAME=VALUE, such as temperature=0; may be repeated.
+        split: Split to play levels from.
+        seed: Index of the first level within its split; also the agent's seed.
+        episodes: Number of levels to play.
+        max_turns: Turns per episode; the world's own number by default.
+        out: Where to save the episodes: a page, FILE.html, or a folder with the page and the images.
+        colors: Terminal colors; detected by default, and none with --out.
     """
 
     HINTS: ClassVar[Mapping[str, str]] = MappingProxyType({
@@ -105,8 +105,8 @@ class PlayConfig:
             Exit status: 0, or 1 if a failure of the agent's server or of the world ended every episode.
 
         Raises:
-            ConfigError: If the agent, the world or a setting is not there, or `out` cannot be written.
-            FileNotFoundError: If the agent's checkpoint is not there.
+            ConfigError: If the agent, the world, or a setting does not exist, or `out` cannot be written.
+            FileNotFoundError: If the agent's checkpoint does not exist.
         """
         named = NamedAgent.parse(self.agent, option="AGENT")
         label = named.title or self.agent
@@ -118,7 +118,7 @@ class PlayConfig:
             recording = stack.enter_context(closing(Recording(self.out, described)))
             worlds = stack.enter_context(world_vector(played.env_id, **played.kwargs, split=self.split))
             worlds.counts_optimal_actions = self.out is not None
-            agent = agent or self._agent(played, named)  # Loading weights takes longer than making a world
+            agent = agent or self._agent(played, named)  # last, as loading weights takes longer than making a world
             stack.callback(getattr(agent, "close", lambda: None))
             if isinstance(agent, LazyAgent):
                 agent.on_progress = _ChoiceProgress()
@@ -130,8 +130,8 @@ class PlayConfig:
                 narration.start(f"{self.split} seed {seed}")
                 try:
                     (episode,) = rollout(agent, worlds, [seed], env_ids=[played.env_id], on_turn=narration.turn)
-                except EOFError:  # A person has left.
-                    print("\nThe input has ended; the episode under way is left out.", file=sys.stderr)
+                except EOFError:  # a person has ended the input
+                    print("\nThe input has ended; the current episode is left out.", file=sys.stderr)
                     break
                 narration.end(episode)
                 recording.add(episode)
@@ -139,7 +139,7 @@ class PlayConfig:
         return EXIT_FAILED if narration.has_only_failed else 0
 
     def _reachable_agent(self, played: Cast, named: NamedAgent, label: str) -> Agent | None:
-        """Returns a model behind an API that answers a short question; None for other agents."""
+        """Returns a model behind an API that answers a short test question; None for other agents."""
         if named.name.partition(":")[0] not in PROVIDERS:
             return None
         agent = self._agent(played, named)
@@ -151,14 +151,14 @@ class PlayConfig:
         return agent
 
     def _agent(self, played: Cast, named: NamedAgent) -> Agent:
-        """Returns who plays; how responses are drawn may be set name by name."""
+        """Returns the agent; sampling settings may be set by name."""
         settings = parse_settings(self.agent_settings, option="--agent-set", example="seed=7")
         for name in settings.keys() & named.settings:
             raise ConfigError(f"{name} is set in AGENT and by --agent-set {name}={settings[name]}. Leave one out.")
         settings |= named.settings
         known, said = setting_names(played.agent), _said(setting_names(played.agent))
         for name in settings.keys() & _FROM_PYTHON & {*known}:
-            raise ConfigError(f"{name} is for Python, not for a command line; known settings: {', '.join(said)}.")
+            raise ConfigError(f"{name} can only be set from Python; settings: {', '.join(said)}.")
         require_settings(played.agent, settings, said)
         if "sampling" in known:
             drawn = {name: settings.pop(name) for name in SamplingConfig.__dataclass_fields__ if name in settings}
@@ -168,17 +168,17 @@ class PlayConfig:
         return make_agent(played.agent, **settings)
 
     def _chosen(self) -> dict[str, Any]:
-        """Returns the arguments of the world that are set."""
+        """Returns the world arguments that are set."""
         kwargs = parse_settings(self.settings)
         for name in kwargs.keys() & {"split", *(() if self.max_turns is None else ("max_turns",))}:
-            raise ConfigError(f"{name} is an option of its own: --{name.replace('_', '-')} {kwargs[name]}.")
+            raise ConfigError(f"{name} has its own option: --{name.replace('_', '-')} {kwargs[name]}.")
         for name in kwargs.keys() & _OF_VECTORS:
-            raise ConfigError(f"{name} is no argument of a world; leave out --set {name}={kwargs[name]}.")
+            raise ConfigError(f"{name} is not an argument of a world; leave out --set {name}={kwargs[name]}.")
         return kwargs if self.max_turns is None else {**kwargs, "max_turns": self.max_turns}
 
 
 class _ChoiceProgress:
-    """Prints how far `lazy` is with choosing its responses, now and then."""
+    """Prints the progress of the `lazy` agent's search every few seconds."""
 
     def __init__(self) -> None:
         self._shown_at = float("-inf")
@@ -198,31 +198,31 @@ def _read_leniently(played: Cast) -> Cast:
 
 
 def _tell(played: Cast) -> None:
-    """Says how a checkpoint has learnt what it plays, and where an agent has no plan to carry out."""
+    """Reports what a checkpoint was trained on, and an agent that carries out plans in a world without a planner."""
     if played.told:
         print(played.told, file=sys.stderr)
     if entry_of(played.agent).carries_out_plans:
         with closing(make(played.env_id, **played.kwargs)) as world:
             if not has_planner(world.unwrapped):  # type: ignore[arg-type]
-                print(f"{played.env_id} has no planner: what {played.agent} does is random.", file=sys.stderr)
+                print(f"{played.env_id} has no planner: {played.agent} plays at random.", file=sys.stderr)
 
 
 def _said(known: Iterable[str]) -> list[str]:
-    """Returns what `--agent-set` may name, with the ways to draw responses in place of the object that holds them."""
+    """Returns the names that `--agent-set` accepts; sampling settings replace the `sampling` object."""
     drawn = SamplingConfig.__dataclass_fields__ if "sampling" in known else ()
     return sorted({*known, *drawn} - _FROM_PYTHON)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cast:
-    """Who plays what.
+    """The agent and the world to play.
 
     Attributes:
-        agent: As `make_agent` takes it.
+        agent: Name, as `make_agent` takes it.
         env_id: The world.
-        kwargs: Its arguments, as far as they are said; others are the world's own.
-        sampling: How responses are drawn, as far as a checkpoint says so; fields of `SamplingConfig`.
-        told: What whoever watches should know, in one line; empty for nothing.
+        kwargs: World arguments that are set; others have the world's defaults.
+        sampling: Fields of `SamplingConfig` that a checkpoint specifies.
+        told: One line for the user on how the world relates to the checkpoint's training; empty if there is none.
     """
 
     agent: str
@@ -233,30 +233,30 @@ class Cast:
 
 
 def cast(agent: str, env_id: str | None, chosen: Mapping[str, Any]) -> Cast:
-    """Returns who plays what; a checkpoint plays the worlds that it has learnt as it has learnt them.
+    """Returns the agent and the world to play; a checkpoint plays with the arguments it was trained with.
 
     Args:
         agent: Name of an agent, or `recipe:NAME`; a checkpoint's directory may be that of a run.
-        env_id: The world; None for the first that the checkpoint has learnt.
-        chosen: Arguments of the world that are set; they come before those that were learnt with.
+        env_id: The world; None for the first that the checkpoint was trained on.
+        chosen: World arguments that are set; they override those of the checkpoint.
 
     Raises:
-        ConfigError: If there is no such agent, recipe or world, none is named and none is known, or what a checkpoint
-            says of itself cannot be read.
-        EngineUnavailableError: If the world lacks something here.
-        FileNotFoundError: If there is no such checkpoint.
+        ConfigError: If the agent, recipe, or world does not exist, no world is given or recorded, or a checkpoint's
+            record of its training cannot be read.
+        EngineUnavailableError: If a requirement of the world is missing on this machine.
+        FileNotFoundError: If the checkpoint does not exist.
     """
     name, learnt = _found(agent)
     if env_id is None and not learnt.worlds:
         raise ConfigError(
-            f"python -m agents play {agent} needs ENV_ID, such as VLM/Sokoban-v0: nothing says which world it has "
-            "learnt. List all: python -m vlm_envs list"
+            f"python -m agents play {agent} needs ENV_ID, such as VLM/Sokoban-v0: the agent has no record of a world "
+            "it was trained on. List all: python -m vlm_envs list"
         )
     played = env_id or learnt.worlds[0].env_id
     id_ = registered_name(played)
     require_available(id_)
     alike = [world for world in learnt.worlds if world.name == id_]
-    world = min(alike, key=lambda each: len(_differences(each, chosen)), default=None)
+    world = min(alike, key=lambda candidate: len(_differences(candidate, chosen)), default=None)
     return Cast(
         agent=name,
         env_id=played,
@@ -267,7 +267,7 @@ def cast(agent: str, env_id: str | None, chosen: Mapping[str, Any]) -> Cast:
 
 
 def _found(agent: str) -> tuple[str, Learnt]:
-    """Returns an agent's name as `make_agent` takes it, and what it has learnt with."""
+    """Returns an agent's name as `make_agent` takes it, and its training worlds and settings."""
     kind, _, part = agent.partition(":")
     name = f"hf:{shipped_start(part)}" if kind == RECIPE else with_model_in(agent)
     require_agent(name)
@@ -276,7 +276,7 @@ def _found(agent: str) -> tuple[str, Learnt]:
 
 
 def _differences(world: LearntWorld, chosen: Mapping[str, Any]) -> list[str]:
-    """Returns in words in which of the chosen arguments a world is not as it was learnt."""
+    """Returns texts on the chosen arguments that differ from those a world was trained with."""
     if not chosen:
         return []
     before, now = (arguments_of(world.env_id, kwargs) for kwargs in (world.kwargs, {**world.kwargs, **chosen}))
@@ -286,18 +286,20 @@ def _differences(world: LearntWorld, chosen: Mapping[str, Any]) -> list[str]:
 def _told(
     agent: str, env_id: str, learnt: Learnt, world: LearntWorld | None, chosen: Mapping[str, Any], *, is_named: bool
 ) -> str:
-    """Returns how what is played is related to what was learnt."""
-    others = ", ".join(dict.fromkeys(each.name for each in learnt.worlds if world is None or each.name != world.name))
+    """Returns one line on how the world to play relates to the training worlds."""
+    others = ", ".join(
+        dict.fromkeys(trained.name for trained in learnt.worlds if world is None or trained.name != world.name)
+    )
     if world is None:
-        return f"{agent} has not learnt {env_id}, but {others}: what it says here may make no sense."
+        return f"{agent} was not trained on {env_id} but on {others}; its responses may make no sense."
     if differences := _differences(world, chosen):
         left = {name: value for name, value in world.kwargs.items() if name not in chosen}
-        rest = f" What is not set is as it has learnt it: {_listed(left)}." if left else ""
-        return f"{agent} has learnt {env_id} with {'; '.join(differences)}.{rest}"
-    more = f" It has learnt {others}, too: name one to see it." if others and not is_named else ""
+        rest = f" All other arguments are as in training: {_listed(left)}." if left else ""
+        return f"{agent} was trained on {env_id} with {'; '.join(differences)}.{rest}"
+    more = f" It was also trained on {others}: name one to see it." if others and not is_named else ""
     return (
-        f"{agent} plays {env_id} with the arguments it has learnt with: {_listed(world.kwargs)}; --set NAME=VALUE for "
-        f"others.{more}"
+        f"{agent} plays {env_id} with the arguments it was trained with: {_listed(world.kwargs)}; change them with "
+        f"--set NAME=VALUE.{more}"
     )
 
 
@@ -306,13 +308,13 @@ def _listed(kwargs: Mapping[str, Any]) -> str:
 
 
 class Narration:
-    """Prints each turn as it comes, and how each episode ended.
+    """Prints each turn as it happens, and how each episode ended.
 
     Args:
-        agent: What the agent is called.
-        env_id: What the world is called.
-        colors: Colours of the terminal.
-        shows_observations: False for an agent that shows what it is asked itself.
+        agent: Displayed name of the agent.
+        env_id: Displayed name of the world.
+        colors: Terminal colors.
+        shows_observations: False for an agent that shows the observations itself.
     """
 
     def __init__(self, agent: str, env_id: str, colors: Colors, *, shows_observations: bool = True) -> None:
@@ -324,21 +326,21 @@ class Narration:
         self._level = ""
 
     def start(self, level: str) -> None:
-        """Begins an episode, of a level such as `"train seed 7"`."""
+        """Starts an episode, of a level such as `"train seed 7"`."""
         self._num_turns, self._level = 0, level
 
     def turn(self, row: int, turn: Turn) -> None:
-        """Prints a turn; `row` is the number of its world, and passed over."""
+        """Prints a turn; `row`, the index of its world, is not used."""
         self._num_turns += 1
         lines = [f"── {self.env_id}, {self._level}, turn {self._num_turns} ──"]
         if self.shows_observations:
             lines += observation_lines(turn.observation, self.colors)
         said = text_lines(turn.response_text)
         outcome = wrapped(_outcome(turn))
-        print(*lines, f"{self.agent} says:", *(f"  {line}" for line in said), *outcome, "", sep="\n", flush=True)
+        print(*lines, f"{self.agent} responds:", *(f"  {line}" for line in said), *outcome, "", sep="\n", flush=True)
 
     def end(self, episode: Trajectory) -> None:
-        """Prints how an episode ended, with the last thing seen."""
+        """Prints how an episode ended, with the final observation."""
         self._num_episodes += 1
         self._num_solved += episode.success
         if failure := failure_of(episode):
@@ -353,7 +355,7 @@ class Narration:
         print(f"{how}: {turns}, return {episode.total_reward:+.2f}.{_used(episode.turns)}\n", flush=True)
 
     def total(self) -> None:
-        """Prints how many episodes were solved, of several."""
+        """Prints how many episodes were solved, if there were several."""
         if self._num_episodes > 1:
             used = _used(self._all_turns)
             num_played = self._num_episodes - self.num_failed
@@ -363,12 +365,12 @@ class Narration:
 
     @property
     def has_only_failed(self) -> bool:
-        """Whether a failure ended every episode, so that nothing is known of the agent."""
+        """Whether a failure ended every episode, so that there is no result."""
         return self.num_failed == self._num_episodes > 0
 
 
 def _ending(episode: Trajectory) -> str:
-    """Returns how an episode ended that no failure ended."""
+    """Returns how an episode without a failure ended."""
     last = episode.turns[-1]
     if episode.success:
         return "Solved"
@@ -378,7 +380,7 @@ def _ending(episode: Trajectory) -> str:
 
 
 def _used(turns: Sequence[Turn]) -> str:
-    """Returns a sentence of the tokens that turns took, and their cost where it is known; empty without a model."""
+    """Returns a sentence on the tokens that turns used, and their cost if known; empty without a model."""
     sent, received, usd = (
         sum(turn.usage[name] for turn in turns) if all(name in turn.usage for turn in turns) else None
         for name in ("prompt_tokens", "completion_tokens", "usd")
@@ -389,7 +391,7 @@ def _used(turns: Sequence[Turn]) -> str:
 
 
 def _outcome(turn: Turn) -> list[str]:
-    """Returns what came of a response: what could not be read is told as it is."""
+    """Returns the effects of a response; text that could not be read is quoted verbatim."""
     actions = [str(action) for action in turn.info.get("actions") or ()]
     error = str(turn.info.get("parse_error") or "")
     problems = [
@@ -398,7 +400,7 @@ def _outcome(turn: Turn) -> list[str]:
         if turn.stop_reason == "content_filter"
         else "",
         f"the request exceeded a limit of the model: {turn.stop_detail}" if turn.stop_reason == "context" else "",
-        f"no response could be had: {turn.info.get('agent_error')}" if turn.stop_reason == "error" else "",
+        f"no response: {turn.info.get('agent_error')}" if turn.stop_reason == "error" else "",
         "" if actions else error,
         f"the world's worker failed: {turn.info['worker_error']}" if "worker_error" in turn.info else "",
     ]
@@ -412,15 +414,15 @@ def _outcome(turn: Turn) -> list[str]:
 
 
 class Recording:
-    """Keeps episodes, and writes a page of them when it is closed.
+    """Keeps episodes, and writes a page of them when closed.
 
     Args:
-        out: `FILE.html` for the page alone, which replaces an earlier one; a folder for the page, the episodes and
-            their pictures; None for nothing.
-        described: What the page says of who played what.
+        out: `FILE.html` for the page alone, which replaces an existing file; a folder for the page, the episodes, and
+            their images; None for nothing.
+        described: Settings of the agent and the world, shown on the page.
 
     Raises:
-        ConfigError: If there is something in the folder, or it cannot be made.
+        ConfigError: If the folder is not empty or cannot be created.
         EngineUnavailableError: If the package that writes pages is not installed.
     """
 
@@ -440,17 +442,17 @@ class Recording:
                 pass
         except OSError as error:
             raise ConfigError(
-                f"--out {out}: {folder} cannot be written to ({error.strerror}). Name another."
+                f"--out {out}: {folder} cannot be written to ({error.strerror}). Choose another."
             ) from error
         if holds_run(out) or (_is_page(out) and out.is_dir()):
-            raise ConfigError(f"--out {out} already holds episodes or a run. Name another folder, or a FILE.html.")
+            raise ConfigError(f"--out {out} already holds episodes or a run. Choose another folder, or a FILE.html.")
 
     def add(self, episode: Trajectory) -> None:
         """Keeps an episode."""
         self._episodes.append(episode)
 
     def close(self) -> None:
-        """Writes what was kept, if anything was, and says where it is."""
+        """Writes the episodes, if there are any, and prints the path of the page."""
         if self._out is None or not self._episodes:
             return
         if not _is_page(self._out):
@@ -461,7 +463,7 @@ class Recording:
         print(f"Page: {self._out}")
 
     def _write(self, folder: Path) -> Path:
-        from vlm_envs.records.report_page import build_report  # Only now: most games are only watched.
+        from vlm_envs.records.report_page import build_report  # imported late: most runs write no page
 
         writer = RunWriter(folder)
         writer.config(self._described)

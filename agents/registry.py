@@ -1,7 +1,7 @@
 """Agents by name: `make_agent("oracle")`, `make_agent("hf:runs/frozenlake_tiny/latest/model", seed=1)`.
 
-A name is that of an entry, with what the agent is made from after a colon where it needs something, or
-`MODULE:FACTORY` for an agent of one's own. A new agent of this package is one file and one entry here.
+A name is an entry's name, followed by a colon and the source of the agent (such as a directory) if it needs one, or
+`MODULE:FACTORY` for your own agent. A new agent of this package is one file and one entry here.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class AgentEntry:
     """How an agent is made.
 
     Attributes:
-        factory: `module:callable`, imported only when the agent is asked for. It takes the part after the colon, if
+        factory: `module:callable`, imported only when the agent is requested. It takes the part after the colon, if
             the name has one, and the settings as keyword arguments.
-        arguments: What it takes before that.
-        summary: What the agent is, in one line.
-        part: What stands after the colon, such as `"DIR"`; empty for nothing.
-        check: `module:callable` that takes the part and raises if nothing can be made from it, before anything costly;
-            empty for no such check.
-        extra: What to install where an import fails.
-        carries_out_plans: Whether it plays by the world's planner, and at random where a world has none.
-        shows_observations: Whether it shows itself what it is asked, as to a person.
+        arguments: Positional arguments before that part.
+        summary: One-line description of the agent.
+        part: Placeholder for the text after the colon, such as `"DIR"`; empty for none.
+        check: `module:callable` that takes the part and raises if no agent can be made from it, before costly work;
+            empty for none.
+        extra: Extra to install if an import fails.
+        carries_out_plans: Whether it plays by the world's planner, and at random in worlds without one.
+        shows_observations: Whether it shows observations itself, as to a person.
     """
 
     factory: str
@@ -70,12 +70,12 @@ AGENTS: dict[str, AgentEntry] = {
     ),
     "hf-told": AgentEntry(
         "agents.hf.ablation_agents:ToldHFAgent",
-        "the same, told what it should see: what it would solve if it saw perfectly",
+        "the same, given a true description of the state: what it would solve with perfect perception",
         **_CHECKPOINT,
     ),
     "hf-blind": AgentEntry(
         "agents.hf.ablation_agents:BlindHFAgent",
-        "the same, shown grey pictures: what it solves without looking",
+        "the same, shown blank images: what it solves without looking",
         **_CHECKPOINT,
     ),
     "vllm": AgentEntry(
@@ -101,23 +101,23 @@ AGENTS: dict[str, AgentEntry] = {
         for provider, entry in PROVIDERS.items()
     },
 }
-"""Every agent by the name it is asked for."""
+"""All agents by name."""
 
 
 def make_agent(name: str, **settings: Any) -> Agent:
     """Returns an agent by its name.
 
     Args:
-        name: Such as `"oracle"`, `"random"`, `"hf:DIR"`, or `"MODULE:FACTORY"` of your own.
+        name: A name such as `"oracle"`, `"random"`, `"hf:DIR"`, or `"MODULE:FACTORY"` for your own.
         **settings: The agent's own; see `setting_names`.
 
     Returns:
         The agent, ready for `start`.
 
     Raises:
-        ConfigError: If there is no such agent, or it has no such setting, or cannot have such a value.
+        ConfigError: If there is no such agent or setting, or a value is not valid.
         EngineUnavailableError: If a package it needs is not installed.
-        FileNotFoundError: If what it is made from is not there.
+        FileNotFoundError: If its checkpoint or directory does not exist.
     """
     require_agent(name)
     kind, _, part = name.partition(":")
@@ -125,13 +125,13 @@ def make_agent(name: str, **settings: Any) -> Agent:
     if kind not in AGENTS:
         return _own(name, settings)
     if not part and _needs_part(name):
-        raise ConfigError(f"The agent {kind!r} is made from something: {usage(kind)}; got {name!r}.")
+        raise ConfigError(f"The agent {kind!r} needs the part after the colon: {usage(kind)}; got {name!r}.")
     made: Agent = _factory(name)(*([part] if part else []), **settings)
     return made
 
 
 def require_settings(name: str, settings: Iterable[str], known: Sequence[str]) -> None:
-    """Raises `ConfigError` for the first setting that an agent does not have, with those it has."""
+    """Raises `ConfigError` for the first setting that an agent does not have, listing those it has."""
     for setting in settings:
         if setting not in known:
             kind = name.partition(":")[0]
@@ -142,13 +142,16 @@ def require_settings(name: str, settings: Iterable[str], known: Sequence[str]) -
 
 
 def _needs_part(name: str) -> bool:
-    """Returns whether an agent cannot be made without what stands after the colon."""
+    """Returns whether an agent needs a part after the colon."""
     parameters = inspect.signature(_factory(name)).parameters.values()
-    return any(each.kind is each.POSITIONAL_OR_KEYWORD and each.default is each.empty for each in parameters)
+    return any(
+        parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.default is parameter.empty
+        for parameter in parameters
+    )
 
 
 def _own(name: str, settings: dict[str, Any]) -> Agent:
-    """Returns an agent of the user's; raises `ConfigError` if it cannot be made or is no agent."""
+    """Returns a user's agent; raises `ConfigError` if it cannot be made or is not an agent."""
     try:
         made: Agent = _factory(name)(**settings)
     except Exception as error:
@@ -158,18 +161,18 @@ def _own(name: str, settings: dict[str, Any]) -> Agent:
 
 
 def require_methods(agent: object, name: str) -> None:
-    """Raises `ConfigError` unless an object has what an agent must have.
+    """Raises `ConfigError` unless an object has the members of an agent.
 
     Args:
         agent: The object.
-        name: What messages call it.
+        name: The agent's name, for messages.
     """
     methods = {"start": ("worlds",), "respond": ("rows", "observations")}
     if inspect.iscoroutinefunction(getattr(agent, "respond", None)):
         methods = {"respond": ("row", "observation")}
     if isinstance(agent, ContinuousAgent):
         methods = {"start": ("worlds",)}
-    if missing := [each for each in ("policy_version", *methods) if not hasattr(agent, each)]:
+    if missing := [member for member in ("policy_version", *methods) if not hasattr(agent, member)]:
         raise ConfigError(f"The agent {name!r} has no {missing[0]}; see agents.agent.Agent for what an agent has.")
     for method, needed in methods.items():
         try:
@@ -180,25 +183,25 @@ def require_methods(agent: object, name: str) -> None:
 
 
 def entry_of(name: str) -> AgentEntry:
-    """Returns how an agent is made.
+    """Returns the entry of an agent.
 
     Raises:
         ConfigError: If there is no such agent.
     """
-    require(isinstance(name, str), f"An agent is asked for by its name, such as 'oracle' or 'hf:DIR'; got {name!r}.")
+    require(isinstance(name, str), f"An agent is requested by its name, such as 'oracle' or 'hf:DIR'; got {name!r}.")
     kind, _, part = name.partition(":")
     if kind in AGENTS:
         return AGENTS[kind]
     if kind.replace(".", "").isidentifier() and part.isidentifier():
         return AgentEntry(factory=name, summary="one of your own")
     raise ConfigError(
-        f"Unknown agent {name!r}.{_meant(name)} Agents: {', '.join(map(usage, AGENTS))}; one of your own is "
-        "MODULE:FACTORY."
+        f"Unknown agent {name!r}.{_meant(name)} Agents: {', '.join(map(usage, AGENTS))}; use MODULE:FACTORY for your "
+        "own."
     )
 
 
 def make_learning_agent(name: str, **settings: Any) -> LearningAgent:
-    """Returns an agent that takes weights, which is what a trainer collects with.
+    """Returns an agent that accepts weights, for collecting rollouts in training.
 
     Raises:
         ConfigError: As `make_agent`, and if the agent does not learn.
@@ -210,11 +213,11 @@ def make_learning_agent(name: str, **settings: Any) -> LearningAgent:
 
 
 def require_agent(name: str) -> None:
-    """Refuses what cannot be an agent's name, and one whose agent has nothing to be made from; loads no weights.
+    """Raises unless a name is that of an agent whose source exists; loads no weights.
 
     Raises:
-        ConfigError: If there is no such agent, or the module of one's own cannot be imported.
-        FileNotFoundError: If what it is made from is not there.
+        ConfigError: If there is no such agent, or the module of a user's agent cannot be imported.
+        FileNotFoundError: If its checkpoint or directory does not exist.
         ValueError: If that is of another kind.
     """
     entry = entry_of(name)
@@ -225,7 +228,7 @@ def require_agent(name: str) -> None:
     if colon and not entry.part:
         raise ConfigError(f"The agent {kind!r} takes nothing after a colon; got {name!r}.")
     if colon and not part:
-        raise ConfigError(f"The agent {kind!r} is made from something: {usage(kind)}; got {name!r}.")
+        raise ConfigError(f"The agent {kind!r} needs the part after the colon: {usage(kind)}; got {name!r}.")
     if part and entry.check:
         _imported(kind, entry.check)(part)
 
@@ -237,7 +240,8 @@ def setting_names(name: str) -> tuple[str, ...]:
         name: With or without its part.
     """
     factory = _factory(name)
-    named = [each.name for each in inspect.signature(factory).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    parameters = inspect.signature(factory).parameters.values()
+    named = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     return (*named, *getattr(getattr(factory, "func", factory), "other_settings", ()))
 
 
@@ -250,8 +254,8 @@ def _factory(name: str) -> Callable[..., Any]:
     there = vars(import_named(kind, option=f"The agent {name!r}", instead=instead))
     factory = there.get(attribute)
     if not callable(factory):
-        known = [each for each, value in there.items() if callable(value)]
-        raise ConfigError(f"The agent {name!r}: {kind} has no {attribute!r}.{did_you_mean(attribute, known)}")
+        callables = [key for key, value in there.items() if callable(value)]
+        raise ConfigError(f"The agent {name!r}: {kind} has no {attribute!r}.{did_you_mean(attribute, callables)}")
     return cast("Callable[..., Any]", factory)
 
 
@@ -267,13 +271,13 @@ def _imported(kind: str, where: str) -> Callable[..., Any]:
 
 
 def usage(kind: str) -> str:
-    """Returns how an agent is asked for: `"oracle"`, `"hf:DIR"`."""
+    """Returns how to request an agent: `"oracle"`, `"hf:DIR"`."""
     part = AGENTS[kind].part
     return f"{kind}:{part}" if part else kind
 
 
 def _meant(name: str) -> str:
-    """Returns a sentence with the name that was meant, as far as that can be told."""
+    """Returns a sentence with the intended name; empty if no name is close."""
     if Path(name).is_dir():
         return f" Did you mean 'hf:{name}'?"
     kind, colon, part = name.partition(":")
@@ -287,7 +291,7 @@ class NamedAgent(NamedTuple):
     Attributes:
         name: As `make_agent` takes it.
         settings: Settings by name.
-        title: What to call it; empty if the text has no `as=`.
+        title: Displayed name; empty if the text has no `as=`.
     """
 
     name: str
@@ -300,7 +304,7 @@ class NamedAgent(NamedTuple):
 
         Args:
             text: The text.
-            option: What messages call it.
+            option: The option's name, for messages.
 
         Raises:
             ConfigError: If a setting is not NAME=VALUE, or `as=` has no name or appears twice.
@@ -311,5 +315,5 @@ class NamedAgent(NamedTuple):
         values = parse_settings([setting for setting in settings if not setting.startswith(TITLE)], option=option)
         titles = [setting.removeprefix(TITLE).strip() for setting in settings if setting.startswith(TITLE)]
         require(all(title.isprintable() and title for title in titles[:1]), f"{option} {text}: {TITLE} needs a name.")
-        require(len(titles) < 2, f"{option} {text}: {TITLE} is there twice.")
+        require(len(titles) < 2, f"{option} {text}: {TITLE} appears twice.")
         return cls(name, values, next(iter(titles), ""))

@@ -2,9 +2,9 @@
 
 Each episode is a coroutine: reset the world, then ask the agent and step the world in turn until the episode ends. The
 loop has the agent answer and the worlds step, and resumes each coroutine with the result. The agent's adapter
-(`agents.answering`) decides when it answers: a batch agent when every episode has asked, any other agent immediately.
-The loop resumes coroutines itself. Tasks and futures of an event loop would cost more per turn than some worlds, and
-could not run in notebooks, which already run a loop.
+(`agents.answering`) decides when it answers: a batch agent once every episode has a request, any other agent
+immediately. The loop resumes coroutines itself: tasks and futures of an event loop would cost more per turn than the
+step of a fast world, and could not run in notebooks, which already run a loop.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from vlm_envs.vector.vector_world import JoinedWorlds, VectorWorld
 from vlm_envs.world import OPTIMAL_ACTIONS_LEFT
 
 GATHER_S = 0.002
-"""How long after one step the next may arrive for both to be answered together, in seconds."""
+"""Longest wait after a step for another one to be answered together with it, in seconds."""
 POLL_S = 0.01
-"""How long to wait for worlds before checking again for responses from elsewhere, in seconds."""
+"""Longest wait for worlds before checking for responses again, in seconds."""
 
 Worlds = VectorWorld | JoinedWorlds
 OnTurn = Callable[[int, Turn], None]
@@ -34,7 +34,7 @@ OnEpisode = Callable[[int, Trajectory], None]
 
 
 class EpisodeRequest(NamedTuple):
-    """An episode to be played.
+    """An episode to play.
 
     Attributes:
         seed: Reset seed.
@@ -60,7 +60,7 @@ class Played(NamedTuple):
 
 
 class WorldBatch(NamedTuple):
-    """Arguments of `try_rollout` besides the agent."""
+    """Arguments of `try_rollout` except the agent."""
 
     worlds: VectorWorld
     seeds: Sequence[int]
@@ -73,7 +73,7 @@ class WorldBatch(NamedTuple):
     def requests(self) -> list[EpisodeRequest]:
         """The episodes, one per world."""
         levels: Sequence[str | None] = self.levels or [None] * len(self.seeds)
-        return [EpisodeRequest(*each) for each in zip(self.seeds, self.env_ids, levels, strict=True)]
+        return [EpisodeRequest(*arguments) for arguments in zip(self.seeds, self.env_ids, levels, strict=True)]
 
 
 def rollout(
@@ -96,16 +96,16 @@ def rollout(
         on_turn: Called after each turn with the world's index.
 
     Returns:
-        N trajectories, in the order of the worlds. A world that crashes ends its episode as truncated, and so does an
-        observation for which the agent's context has no room: the `info` before it then has `context_full`.
+        N trajectories, in the order of the worlds. If a world crashes, its episode ends as truncated; so does an
+        episode whose next observation exceeds the agent's context: the last `info` then has `context_full`.
 
     Raises:
-        ConfigError: If the agent returns anything but one `Response` per episode.
+        ConfigError: If the agent does not return exactly one `Response` per episode.
         WorkerError: If a worker was lost in a reset.
     """
     batch = WorldBatch(worlds, seeds, env_ids, levels, on_turn)
     observations, infos = worlds.reset(**reset_arguments(batch.requests))
-    shown = {row: Step(each, 0.0, False, False, infos["env"][row]) for row, each in enumerate(observations)}
+    shown = {row: Step(seen, 0.0, False, False, infos["env"][row]) for row, seen in enumerate(observations)}
     played = _Rollout(agent, worlds, batch.requests, on_turn=on_turn, starts=shown).play_all()
     return [played[row] for row in range(len(seeds))]
 
@@ -120,7 +120,7 @@ def try_rollout(
     on_turn: OnTurn | None = None,
     on_episode: OnEpisode | None = None,
 ) -> list[Trajectory | None]:
-    """Plays one episode in every world of a vector that can be started; otherwise like `rollout`.
+    """Plays one episode in each world of a vector that can be started; otherwise like `rollout`.
 
     Args:
         agent: Plays the episodes.
@@ -140,10 +140,10 @@ def try_rollout(
 
 
 def try_rollouts(agent: Agent, batches: Sequence[WorldBatch]) -> list[list[Trajectory | None]]:
-    """Plays batches of several kinds of worlds, and returns what `try_rollout` returns for each.
+    """Plays batches of several kinds of worlds; returns the result of `try_rollout` for each.
 
-    Unless the agent answers in batches, all of them are played at once, so that no batch waits for the worlds of
-    another. Tokens are the same as if they were played one after another.
+    Unless the agent answers in batches, all are played at once, so that no batch waits for the worlds of another. The
+    sampled tokens are the same as if they were played one after another.
     """
     if len(batches) > 1 and answers_in_batches(agent):
         return [played for batch in batches for played in try_rollouts(agent, [batch])]
@@ -178,7 +178,7 @@ def play_episodes(
 
     Args:
         agent: Plays the episodes. A batch agent plays one batch after another; with any other agent, a world starts
-            its next episode as soon as one is over.
+            its next episode as soon as one ends.
         worlds: Worlds of one kind.
         seeds: Reset seeds.
         env_id: Their id, for the record.
@@ -225,16 +225,16 @@ def make_turn(
     terminated: bool = False,
     truncated: bool = False,
 ) -> Turn:
-    """Returns one turn from what was shown, said and answered.
+    """Returns one turn from an observation, the response to it, and the outcome.
 
     Args:
-        observation: What the agent was shown.
-        seen: The world's `info` that came with it, of the state before the turn.
-        response: What the agent said.
-        info: The world's `info` in answer, of the state after the turn.
-        reward: What the world paid for the turn.
-        terminated: Whether the world ended with it.
-        truncated: Whether a limit ended the episode with it.
+        observation: Observation shown to the agent.
+        seen: The world's `info` with that observation, on the state before the turn.
+        response: The agent's response.
+        info: The world's `info` after the turn.
+        reward: The world's reward for the turn.
+        terminated: Whether the world ended in this turn.
+        truncated: Whether a limit ended the episode in this turn.
     """
     return Turn(
         observation=observation,
@@ -263,10 +263,10 @@ def make_turn(
 
 
 def _unanswered_turn(observation: Observation, seen: Mapping[str, Any], response: Response) -> Turn:
-    """Returns the turn of a response that could not be had: the world is not stepped, and the episode is lost."""
+    """Returns the turn of a failed response: the world is not stepped, and the episode is lost."""
     nothing = {"reward_terms": {}, "actions": (), "sections": {}, "action_effective": False, "format_correct": False}
     nothing |= {"actions_read": False, "unread": ""}
-    info = {**seen, **nothing, "success": False, "agent_error": response.error or "no response could be had"}
+    info = {**seen, **nothing, "success": False, "agent_error": response.error or "the agent gave no response"}
     return make_turn(observation, seen, response, info, truncated=True)
 
 
@@ -289,7 +289,7 @@ class _LostError(Exception):
 
 
 class _NotStartedError(Exception):
-    """Resumes an episode that had no turn yet when its worker was lost in a reset, of its world or of another."""
+    """Resumes an episode without a turn whose worker was lost in a reset of its own or another world."""
 
 
 class _Rollout:
@@ -297,12 +297,12 @@ class _Rollout:
 
     Args:
         agent: Plays the episodes.
-        worlds: The worlds. World i plays request i, then whatever request is next.
+        worlds: The worlds. World i plays request i, then the next requests of the queue.
         requests: The episodes.
         on_turn: Called after each turn with the world's index.
         on_episode: Called with each finished episode and the world's index.
         goes_on: Called before an episode starts; once it returns False, no further one does.
-        starts: What worlds that have been reset already show, by index; None has them reset here.
+        starts: First steps of worlds that are already reset, by index; None to reset them here.
     """
 
     def __init__(
@@ -329,7 +329,7 @@ class _Rollout:
         self._failed_resets: set[int] = set()
         self._has_turn: set[int] = set()
         self._playing: dict[int, Coroutine[None, Any, None]] = {}
-        # Every coroutine is in one of three places: its world, the agent's requests, or the agent's futures
+        # Every coroutine waits in one of three places: its world, the agent's requests, or the agent's futures
         self._to_reset: dict[int, EpisodeRequest] = {}
         self._to_step: dict[int, str] = {}
         self._resetting: set[int] = set()
@@ -340,7 +340,7 @@ class _Rollout:
 
     def play_all(self) -> dict[int, Trajectory]:
         """Returns the episodes by the index of their request, without those that could not be started."""
-        played = {each.number: each.trajectory for each in self.play() if each.trajectory is not None}
+        played = {episode.number: episode.trajectory for episode in self.play() if episode.trajectory is not None}
         return dict(sorted(played.items()))
 
     def play(self) -> Iterator[Played]:
@@ -366,8 +366,9 @@ class _Rollout:
     def _begin(self) -> bool:
         """Starts a coroutine per world with an episode to play; returns whether there is any.
 
-        Episodes that could not be started are tried once more, when no other is left: each attempt may cost other
-        worlds their worker. They move to worlds that could be reset, unless tokens depend on the world's index.
+        Episodes that could not be started are retried once, when no other episode is left, because each attempt may
+        cost other worlds their worker. They move to worlds that could be reset, unless tokens depend on the world's
+        index.
         """
         starts, self._starts = self._starts, None
         if self._not_started:
@@ -387,13 +388,13 @@ class _Rollout:
         return bool(begun)
 
     def _may_go_on(self) -> bool:
-        """Returns whether another episode is to be started; drops all of them once none is."""
+        """Returns whether another episode may start; clears the queue once none may."""
         if self._queue and not self._goes_on():
             self._queue.clear()
         return bool(self._queue)
 
     def _try_reset(self, begun: Mapping[int, tuple[int, EpisodeRequest]]) -> dict[int, Step]:
-        """Resets worlds, with failed resets repeated in restarted workers; returns what they show."""
+        """Resets worlds, repeating failed resets in restarted workers; returns their first steps."""
         rows, first = range(self._worlds.num_envs), next(iter(begun.values()))
         mask = np.array([row in begun or row not in self._was_reset for row in rows])
         requests = [begun.get(row, first)[1] for row in rows]
@@ -422,10 +423,10 @@ class _Rollout:
         Args:
             row: The world's index.
             request: The episode.
-            start: What the world shows, if it has been reset; None to reset it.
+            start: First step, if the world has been reset; None to reset it.
 
         Returns:
-            The episode; None if a repeated reset has failed.
+            The episode; None if the repeated reset failed.
 
         Raises:
             _NotStartedError: If it could not be started.
@@ -481,7 +482,7 @@ class _Rollout:
     def _turn(
         self, row: int, observation: Observation, info: Mapping[str, Any], response: Response, step: Step
     ) -> Turn:
-        """Returns a turn that was played, truncated where the agent's context has no room for another."""
+        """Returns a played turn, truncated if the agent's context has no room for another."""
         is_over = step.terminated or step.truncated
         is_full = not is_over and (
             response.stop_reason == "context"
@@ -492,7 +493,7 @@ class _Rollout:
         return make_turn(observation, info, response, outcome, step.reward, **ends)
 
     def _exchange(self) -> None:
-        """Has the agent answer and worlds step, and resumes those who waited for it."""
+        """Advances the agent and the worlds, and resumes the coroutines that waited for them."""
         if self._asked and not isinstance(self._answering, FutureAnswering):
             answers = self._answering.step(are_worlds_busy=bool(self._resetting or self._stepping))
             for row, response in answers.items():
@@ -506,8 +507,8 @@ class _Rollout:
                 self._resume(row, self._lost.pop(row) if row in self._lost else future.result())
         if self._to_reset:
             requests, self._to_reset = self._to_reset, {}
-            levels = {row: each.level for row, each in requests.items() if each.level is not None}
-            seeds = {row: each.seed for row, each in requests.items()}
+            levels = {row: request.level for row, request in requests.items() if request.level is not None}
+            seeds = {row: request.seed for row, request in requests.items()}
             self._worlds.send_resets(seeds, **({"levels": levels} if levels else {}))
         if self._to_step:
             actions, self._to_step = self._to_step, {}
@@ -516,9 +517,9 @@ class _Rollout:
             self._take(self._received())
 
     def _received(self) -> dict[int, Step]:
-        """Returns steps that are done; waits for one only while the agent has nothing to do.
+        """Returns finished steps; waits for one only while the agent has nothing to do.
 
-        Steps that arrive within a moment are taken together: their answers then share a forward pass.
+        Steps that arrive almost together are returned together: their responses then share a forward pass.
         """
         if self._asked and not self._waits_for_all:
             return self._worlds.recv(0.0)
@@ -531,7 +532,7 @@ class _Rollout:
         return done
 
     def _take(self, done: Mapping[int, Step]) -> None:
-        """Resumes episodes with their steps, and those whose world was lost while their agent answers."""
+        """Resumes episodes with their steps; those whose world was lost while their agent answers get an error."""
         resets = self._resetting & done.keys()
         self._resetting -= resets
         self._was_reset |= resets
@@ -550,7 +551,7 @@ class _Rollout:
                 self._resume(row, error)
             elif row in self._futures.values():
                 self._lost[row] = error
-            # otherwise its episode has ended, for want of room or of a response, and its world went on
+            # otherwise its episode ended early (context full or no response) while its world kept stepping
 
     def _resume(self, row: int, outcome: Any) -> None:
         """Runs the coroutine of a world until it waits again, or ends."""

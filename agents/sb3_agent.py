@@ -1,4 +1,4 @@
-"""PPO of stable-baselines3 on images and named actions: how a policy is trained, and how it plays as `sb3:DIR`."""
+"""PPO of stable-baselines3 on images and named actions: training a policy, and playing it as `sb3:DIR`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from vlm_envs.trajectory import Observation, require_image
 from vlm_envs.vector.vector_world import VectorWorld
 
 MODEL, RECORD = "model.zip", "trained.json"
-"""The files of a policy: what stable-baselines3 saves, and the world it was trained for."""
+"""The files of a policy: the model as saved by stable-baselines3, and the world it was trained for."""
 
 
 class PolicyAgent:
@@ -49,7 +49,7 @@ class PolicyAgent:
 
     @property
     def identity(self) -> Record:
-        """What decides its actions besides its settings; equal weights have equal identities, wherever they lie."""
+        """Weights and training world, which determine its actions in addition to its settings; independent of paths."""
         digest = hashlib.sha256()
         for name, tensor in sorted(self.policy.state_dict().items()):
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
@@ -86,7 +86,7 @@ class PolicyAgent:
         return [Response(text=texts[row]) for row in rows]
 
     def _plans(self, images: Sequence[Picture]) -> list[list[int]]:
-        """Returns the action numbers for each image, chosen one after the other."""
+        """Returns the action indices for each image, chosen one after another."""
         plans: list[list[int]] = [[] for _ in images]
         self.policy.set_training_mode(False)
         for _ in range(self._seeing.actions_per_response):
@@ -101,7 +101,7 @@ class PolicyAgent:
 def load_agent(directory: str) -> PolicyAgent:
     """Returns the agent of a directory that `python -m benchmarks sb3` wrote.
 
-    stable-baselines3 unpickles Python objects: load only what you trust.
+    stable-baselines3 unpickles Python objects: load only trusted files.
 
     Raises:
         FileNotFoundError: If there is no policy.
@@ -116,7 +116,7 @@ def load_agent(directory: str) -> PolicyAgent:
             f"No policy at {path}: expected {MODEL} and {RECORD} there. "
             "Train one: python -m benchmarks sb3 VLM/FrozenLake-v0 --out DIR"
         ) from error
-    except Exception as error:  # a foreign file makes torch and pickle raise anything
+    except Exception as error:  # torch and pickle raise anything on a foreign file
         reason = str(error).partition("\n")[0]
         raise ValueError(f"{path} holds no PPO policy of `benchmarks sb3`: {type(error).__name__}: {reason}") from error
 
@@ -126,10 +126,10 @@ def _facts(controls: Controls) -> Record:
 
 
 class CellNetwork(BaseFeaturesExtractor):
-    """A convolutional network for images that are made of cells, such as grids.
+    """A convolutional network for images made of cells, such as grids.
 
-    Images are centered and each cell's vector is normalized: most of a grid's image is bright ground that says
-    nothing, and without this the network takes several times as many levels to see what stands on it.
+    Images are centered and each cell's vector is normalized: most of a grid's image is bright ground without
+    information, and without this the network needs several times as many levels to learn to see the objects on it.
 
     Args:
         observation_space: `Box(uint8[3, H, W])`, as stable-baselines3 transposes images.
@@ -182,21 +182,21 @@ def train_policy(
     training_levels: Mapping[str, Any],
     **ppo_kwargs: Any,
 ) -> None:
-    """Trains a policy on training levels and saves it, also when training is interrupted.
+    """Trains a policy on training levels and saves it, even if training is interrupted.
 
     Args:
         env_id: The world.
         kwargs: Its arguments.
         out: Directory of the policy.
-        timesteps: Actions to train on, rounded up to whole rollouts.
-        num_envs: Worlds side by side.
-        downscale: Side of the square of pixels that becomes one.
-        cell_px: Side of a cell of the scaled image; 0 for images that are not made of cells.
+        timesteps: Actions to train on, rounded up to full rollouts.
+        num_envs: Worlds in parallel.
+        downscale: Side of the square of pixels that is merged into one.
+        cell_px: Side of a cell of the scaled image; 0 for images without cells.
         training_levels: Arguments of the world for training only, such as easier levels.
         **ppo_kwargs: Passed to `stable_baselines3.PPO`.
 
     Raises:
-        ConfigError: If the world has no named actions, or a value does not fit it.
+        ConfigError: If the world has no named actions, or a value does not suit it.
     """
 
     def env_fn() -> gym.Env[Any, Any]:
@@ -211,11 +211,13 @@ def train_policy(
     network = {"features_extractor_class": CellNetwork, "features_extractor_kwargs": {"cell_px": cell_px}}
     model = PPO(
         "CnnPolicy",
-        VecNormalize(VecMonitor(worlds), norm_obs=False),  # errors of returns of 10 would drown the policy's loss
+        VecNormalize(
+            VecMonitor(worlds), norm_obs=False
+        ),  # value errors at returns of 10 would dominate the policy loss
         learning_rate=LinearSchedule(1e-3, 0.0, 1.0),
         ent_coef=0.02,
         policy_kwargs=network if cell_px else {},
-        device="cpu",  # small networks, and images that are made here: a GPU would wait
+        device="cpu",  # small networks and images made on the CPU: a GPU would idle
         verbose=1,
         **ppo_kwargs,
     )
@@ -229,7 +231,7 @@ def train_policy(
 
 
 class _TrainingWorld(gym.Wrapper[Any, Any, Any, Any]):
-    """Treats a spent turn budget as the end: bootstrapping there would make failure worth as much as success."""
+    """Ends episodes as terminated at the turn limit: bootstrapping would make failure worth as much as success."""
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, _ = super().step(action)

@@ -34,7 +34,7 @@ from vlm_envs.trajectory import StopReason
 from vlm_envs.validation import require_choice
 
 LEAST_BUDGET = 1024
-"""Fewest tokens of thoughts that can be asked for."""
+"""Smallest thinking budget, in tokens."""
 
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 
@@ -47,7 +47,7 @@ _EPHEMERAL = {"cache_control": {"type": "ephemeral"}}
 
 
 class AnthropicMessages(Provider):
-    """Messages; what comes again is marked for the provider's cache, to which writing costs. See `Provider`."""
+    """Anthropic's Messages API; repeated prompts are marked for the cache, whose writes cost. See `Provider`."""
 
     limits = PictureLimits(
         max_pictures=100,
@@ -68,10 +68,10 @@ class AnthropicMessages(Provider):
         refuse_settings("anthropic", config, "sampling_seed", "detail", "max_completion_tokens")
         system, others = split_system(messages)
         contents = [[_part(part) for part in message.parts] for message in others]
-        # The newest, for the next request; and the one before, which this request finds whatever lies between them
+        # The newest, for the next request; and the one before, which this request hits despite any turns in between
         for content in [content for message, content in zip(others, contents, strict=True) if message.comes_again][-2:]:
             content[-1] |= _EPHEMERAL
-        # The package has no names for these any more, as its newest models take none; older ones and other servers do
+        # The package's signature lacks these because its newest models reject them; older ones and other servers do not
         extra = given({"temperature": config.temperature, "top_p": config.top_p, "top_k": config.top_k})
         optional = {
             "system": [{"type": "text", "text": system, **_EPHEMERAL}] if system else None,
@@ -93,7 +93,7 @@ class AnthropicMessages(Provider):
         return await sent(self._client.messages.create(**request), anthropic)
 
     def read(self, body: Mapping[str, Any]) -> Completion:
-        """Returns what a body says. See `Provider`."""
+        """Parses a reply body. See `Provider`."""
         blocks = body["content"]
         text = "".join(text_of(block["text"]) for block in blocks if block["type"] == "text")
         is_call = any(str(block["type"]).endswith("tool_use") for block in blocks)
@@ -106,7 +106,7 @@ class AnthropicMessages(Provider):
         )
 
     def tokens(self, body: Mapping[str, Any]) -> TokenCounts | None:
-        """Returns the counts; what came from the cache or went there stands beside `input_tokens`, not in it."""
+        """Returns the counts; `input_tokens` excludes tokens that were read from or written to the cache."""
         usage = body.get("usage")
         uncached, completion = count(usage, "input_tokens"), count(usage, "output_tokens")
         if uncached is None or completion is None:
@@ -125,7 +125,7 @@ class AnthropicMessages(Provider):
 
 
 def _thinking(config: EndpointConfig) -> dict[str, Any]:
-    """Returns the arguments that say how much the model thinks: a budget, or an effort on models that take one."""
+    """Returns the thinking settings: a budget, or an effort for models that take one."""
     if not config.reasoning:
         return {}
     budget = token_budget(config.reasoning, least=LEAST_BUDGET)

@@ -1,4 +1,4 @@
-"""An agent that is a model behind an API: each turn one request, with what its history policy sends again."""
+"""An agent that calls a model API: one request per turn, with the past turns selected by its history policy."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ DEFAULTS: dict[str, Any] = {
     "max_retry_s": 600.0,
     "max_wait_s": 300.0,
 }
-"""Of an agent's settings; the others have those of `EndpointConfig`."""
+"""Defaults of an agent's settings; the others have those of `EndpointConfig`."""
 
 _NOT_OF_AGENTS = {"model", "provider", "base_url", "sampling_seed", "first_wait_s", "cache_dir"}
 SETTINGS = ("seed", *(field.name for field in fields(EndpointConfig) if field.name not in _NOT_OF_AGENTS))
 
 MAX_STRING_CHARS = 2_000
-"""Longer strings of a reply are cut; longer texts of a request are kept, as they are what the model saw."""
+"""Longer strings of a reply are cut; longer texts of a request are kept, because the model saw them."""
 
 MAX_RECORD_CHARS = 32_000
 """Longest record of a reply, as JSON."""
 
 _SHORTEST_REPEATED_CHARS = 80
-"""A shorter string is not worth replacing where the turn has it, too."""
+"""Shorter strings are not replaced if they repeat the turn's text."""
 
 
 @dataclass
 class _Episode:
-    """What was said in an episode so far; `system` by the world, before everything."""
+    """The messages of an episode so far; the world's `system` message comes first."""
 
     system: str = ""
     past: list[Exchange] = field(default_factory=list)
@@ -52,51 +52,51 @@ class _Episode:
 
 
 class _Reply(NamedTuple):
-    """A reply, and what the provider said where a limit of the model ended it."""
+    """A reply, and the provider's message if a limit of the model ended it."""
 
     completion: Completion
     limit: str = ""
 
 
 class APIAgent:
-    """A model behind an API, which answers each episode by itself.
+    """A model behind an API, which answers each episode separately.
 
     Args:
         provider: Key of `PROVIDERS`.
-        model: Its name as the provider knows it; `NAME@URL` for a server of one's own.
-        history: What of an episode is sent again each turn: `"full"`, `"last_images:N"`, `"last_turns:N"`,
+        model: Its name at the provider; `NAME@URL` for your own server.
+        history: How much of an episode is sent again each turn: `"full"`, `"last_images:N"`, `"last_turns:N"`,
             `"summary"`. See `agents.api.history`.
-        system_prompt: Sent before everything, a world's own system message included; empty for none.
-        temperature: At least 0; None for the provider's default, the only one that some reasoning models take.
+        system_prompt: Sent first, before a world's own system message; empty for none.
+        temperature: At least 0; None for the provider's default, the only value that some reasoning models accept.
         top_p: Above 0 and at most 1; None for the provider's default.
-        max_tokens: Longest response, reasoning included where the provider counts it so.
-        reasoning: An effort such as `"low"` or a budget of tokens such as `"2048"`, as the provider has it; empty for
+        max_tokens: Longest response; includes reasoning if the provider counts it.
+        reasoning: An effort such as `"low"` or a token budget such as `"2048"`, whichever the provider takes; empty for
             its default.
-        seed: For providers that sample repeatably, as far as they do. A provider without one of the settings from here
+        seed: Sampling seed, for providers that support one. A provider without one of the settings from here
             to `stream` refuses it before anything is sent.
-        stop: Texts that end a response, or one of them.
-        top_k: Only the likeliest k tokens are drawn.
-        detail: How closely images are read, such as `"low"` or `"high"`.
-        max_completion_tokens: Whether a compatible server is sent `max_tokens` under OpenAI's newer name.
+        stop: A text, or several, that ends a response.
+        top_k: Sampling is limited to the k most likely tokens.
+        detail: Image detail, such as `"low"` or `"high"`.
+        max_completion_tokens: Whether a compatible server gets `max_tokens` under OpenAI's newer name.
         extra_body: Object that is merged into every request, as a dictionary or JSON.
-        headers: Further HTTP headers with the environment variables that hold their values: `"NAME=VARIABLE"`, several
-            of these, or a dictionary. Values never enter a record.
-        stream: Whether replies are asked for as streams, for servers that send nothing else.
-        api_key_variable: Environment variable that holds the key; None for the provider's own, empty for no key.
-        max_parallel: Requests under way at any time.
+        headers: Additional HTTP headers with the environment variables that hold their values: `"NAME=VARIABLE"`,
+            several of these, or a dictionary. Values are never recorded.
+        stream: Whether replies are streamed, for servers that require it.
+        api_key_variable: Environment variable that holds the key; None for the provider's usual one, empty for no key.
+        max_parallel: Most requests in flight.
         requests_per_minute: None for no limit.
         tokens_per_minute: Tokens sent and received; None for no limit.
-        timeout_s: Longest time for one whole reply.
+        timeout_s: Time limit of one complete reply, in seconds.
         max_attempts: Requests for one response until it counts as failed; None for as many as `max_retry_s` allows.
-        max_retry_s: How long a provider that is overloaded, failing, or unreachable is retried.
-        max_wait_s: Longest `Retry-After` that is obeyed; a longer one fails the request immediately.
-        prices: A table of prices beside the shipped one. See `agents.api.prices`.
+        max_retry_s: How long to retry a provider that is overloaded, failing, or unreachable, in seconds.
+        max_wait_s: Longest `Retry-After` that is obeyed, in seconds; a longer one fails the request immediately.
+        prices: A price table in addition to the shipped one. See `agents.api.prices`.
 
     Attributes:
-        address: URL that requests are sent to; empty for the provider's own.
+        address: URL that requests are sent to; empty for the provider's default.
 
     Raises:
-        ConfigError: If a setting cannot be, or the key is not set.
+        ConfigError: If a setting is not valid, or the key is not set.
         EngineUnavailableError: If the provider's package is not installed.
     """
 
@@ -116,16 +116,16 @@ class APIAgent:
         self.provider, self.history_name, self.system_prompt = provider, history, system_prompt
         self._history = history_named(history)
         self.config = EndpointConfig(provider=provider, model=name, base_url=base_url, **_endpoint_settings(settings))
-        self._address = self.config.address  # As it is now: the environment may change
+        self._address = self.config.address  # stored now, because the environment may change
         self.client = ModelClient(self.config)
         self.num_parallel = self.config.max_parallel
         self._episodes: dict[int, _Episode] = {}
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What decides its responses: two agents that differ in it are two. A server may move, so its address does not.
+        """The settings that determine its responses. A server may move, so its address is not one of them.
 
-        Settings that earlier versions lacked are in it only where they are set.
+        Settings that earlier versions lacked are included only if they are set.
         """
         config = self.config
         later = {
@@ -149,7 +149,7 @@ class APIAgent:
 
     @property
     def address(self) -> str:
-        """Where the model is asked; empty for the provider's own address."""
+        """URL that requests are sent to; empty for the provider's default."""
         return self._address
 
     def start(self, worlds: VectorWorld) -> None:
@@ -161,11 +161,11 @@ class APIAgent:
         self._episodes[row] = _Episode()
 
     def close(self) -> None:
-        """Gives up what is under way and closes the connections."""
+        """Cancels running requests and closes the connections."""
         self.client.close()
 
     async def respond(self, row: int, observation: Observation) -> Response:
-        """Returns the response of a row; a failure is a response with `stop_reason` "error"."""
+        """Returns the response to a row's observation; on failure, a response with `stop_reason` "error"."""
         episode = self._episodes.setdefault(row, _Episode())
         shown = observation_message(observation)
         episode.system = observation.get("system") or episode.system
@@ -201,10 +201,10 @@ class APIAgent:
         )
 
     async def _complete(self, episode: _Episode, messages: tuple[Message, ...]) -> _Reply:
-        """Returns the model's reply, without text where a limit of the model ended it, its tokens counted or estimated.
+        """Returns the model's reply with counted or estimated tokens; without text if a limit of the model ended it.
 
         Raises:
-            EndpointError: If the request fails, or a setting leaves no room for the first one.
+            EndpointError: If the request fails, or `max_tokens` leaves no room for the first one.
         """
         messages = self._with_system(episode, messages)
         try:
@@ -228,11 +228,11 @@ class APIAgent:
         return (*system, *messages)
 
     def _usage(self, replies: Sequence[Completion]) -> dict[str, float]:
-        """Returns what a turn took.
+        """Returns the resources used by a turn.
 
         Returns:
-            `seconds` on the wire, of the successful attempt and that of its summary; tokens by kind; `uncounted`, the
-            number of replies whose tokens are estimated, where there are any; and `usd` where the price is known.
+            `seconds` from request to reply, of the successful attempt and of its summary; tokens by kind; `uncounted`,
+            the number of replies with estimated tokens, if any; and `usd` if the price is known.
         """
         total = sum((reply.tokens for reply in replies if reply.tokens is not None), TokenCounts())
         counts = asdict(total)
@@ -247,7 +247,7 @@ class APIAgent:
 
 
 def _endpoint_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns an agent's settings as an `EndpointConfig` has them."""
+    """Returns an agent's settings as those of `EndpointConfig`."""
     given = {**DEFAULTS, **settings}
     for name in given.keys() & {"max_completion_tokens", "stream"}:
         require_flag(name, given[name])
@@ -277,12 +277,12 @@ def _texts(stop: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _json(value: str | Mapping[str, Any]) -> str:
-    """Returns an object as JSON, of which equal ones are equal."""
+    """Returns an object as JSON, equal for equal objects."""
     try:
         parsed = json.loads(value) if isinstance(value, str) and value else value
         return json.dumps(parsed, sort_keys=True, allow_nan=False) if parsed else ""
     except (TypeError, ValueError, RecursionError):
-        return str(value)  # Refused with the rest of the configuration
+        return str(value)  # refused later, with the rest of the configuration
 
 
 def _header_settings(headers: str | Sequence[str] | Mapping[str, str]) -> tuple[str, ...]:
@@ -292,7 +292,7 @@ def _header_settings(headers: str | Sequence[str] | Mapping[str, str]) -> tuple[
 
 
 def _parted(model: str) -> tuple[str, str]:
-    """Returns what NAME@URL names; names may have an at sign in them.
+    """Splits NAME@URL; names may contain an at sign.
 
     Raises:
         ConfigError: If there is no URL.
@@ -301,7 +301,7 @@ def _parted(model: str) -> tuple[str, str]:
     name, base_url = (name, f"http{url}") if at else model.partition("@")[::2]
     if not base_url:
         raise ConfigError(
-            f"A compatible server is named NAME@URL, such as compatible:qwen@http://127.0.0.1:8000/v1; got {model!r}."
+            f"A compatible server needs NAME@URL, such as compatible:qwen@http://127.0.0.1:8000/v1; got {model!r}."
         )
     return name, base_url
 
@@ -309,12 +309,12 @@ def _parted(model: str) -> tuple[str, str]:
 def recorded_request(
     request: Mapping[str, Any], messages: Sequence[Message], hidden: Callable[[str], str]
 ) -> Mapping[str, Any]:
-    """Returns a request with each image as `image SHA256`, the name of its PNG file on a board.
+    """Returns a request with each image as `image SHA256`, the name of its PNG file in a board.
 
     Args:
-        request: As the provider's package takes it.
-        messages: What it was made of.
-        hidden: Takes secrets out of a text.
+        request: In the format of the provider's package.
+        messages: The messages it was made from.
+        hidden: Removes secrets from a text.
     """
     names = {}
     for image in (image for message in messages for image in message.pictures):
@@ -326,13 +326,13 @@ def recorded_request(
 def recorded_reply(
     body: Mapping[str, Any], text: str, thoughts: str, hidden: Callable[[str], str]
 ) -> Mapping[str, Any]:
-    """Returns a reply, with `[response]` and `[thoughts]` where it repeats what the turn records anyway.
+    """Returns a reply, with `[response]` and `[thoughts]` in place of texts that the turn records anyway.
 
     Args:
-        body: As the provider sent it.
+        body: The reply as received.
         text: The response.
         thoughts: Its thoughts.
-        hidden: Takes secrets out of a text.
+        hidden: Removes secrets from a text.
     """
 
     def shortened(value: str) -> str:

@@ -1,15 +1,15 @@
-"""Asking a model behind an endpoint: limits, retries, costs; questions whose answers are read, kept, asked for again.
+"""Client of a model behind an endpoint: limits, retries, and costs; questions with parsed and cached replies.
 
 question ── cache ──> limits ── endpoint ──> reply ── read ──> verdict
                         ^          │                   │
                         └─ wait ───┘ (transient)       └─ ask once more (unreadable) ─> unavailable
 
-Readable replies are kept on disk, each under the hash of what was asked.
+Readable replies are stored on disk, each under a hash of its request.
 
     <cache_dir>/3f/3fa9….json    {"key": "3fa9…", "reply": "<answer>YES</answer>"}
 
-Several processes may share a folder: an entry appears whole or not at all, and two that write the same one write
-equally good ones. Whatever cannot be read as an entry counts as absent and is replaced by the next reply.
+Several processes may share a folder: entries are written atomically, and entries written twice are equally valid.
+Unreadable entries count as missing and are replaced by the next reply.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ from vlm_envs.records.json_lines import replace_file
 
 _LOG = logging.getLogger(__name__)
 _CACHE_LOG = logging.getLogger(f"{__name__}.cache")
-"""Not silenced by whoever silences the client."""
+"""A separate logger, so that silencing the client does not silence it."""
 
 _MAX_QUOTED_CHARS = 2_000
 
 NUM_UNREPORTED = 4
-"""Failed attempts at one request until it is logged that the endpoint is waited for."""
+"""Failed attempts of one request before the wait for the endpoint is logged."""
 
 _CLOSED = "the client was closed"
 _CLOSING_S = 1.0
-"""How long to wait for one more coroutine to end once their requests have failed with the client closed, in seconds."""
+"""How long coroutines may take to end after their requests have failed because the client was closed, in seconds."""
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -66,21 +66,21 @@ _MAX_ENTRY_BYTES = 4 * 2**20
 
 
 class ModelClient:
-    """A model behind an endpoint, used within limits; one per process.
+    """A model behind an endpoint, used within limits; create one per process.
 
-    Its coroutines may be awaited on any event loop; they run on the client's own, in a thread.
+    Its coroutines may be awaited on any event loop; they run on the client's own loop, in a thread.
 
     Args:
-        config: The endpoint and the limits of its use.
-        clock: What waits are measured by; the real one by default.
+        config: The endpoint and its limits.
+        clock: Clock for all waits; the system's by default.
 
     Raises:
-        ConfigError: The key is not set, or the table of prices is none.
-        EngineUnavailableError: The provider's package is not installed.
+        ConfigError: If the key is not set, or the price table is not valid.
+        EngineUnavailableError: If the provider's package is not installed.
     """
 
     def __init__(self, config: EndpointConfig, *, clock: Clock | None = None) -> None:
-        # Official packages take seconds to import: only who asks waits
+        # Imported late: official packages take seconds to import
         from agents.api.transport import Endpoint
 
         self.config = config
@@ -96,11 +96,11 @@ class ModelClient:
         self._given_up: dict[asyncio.Task[Any], str] = {}  # reason by task with a request; empty until then
         self._usage = Usage()
         self._endpoint = Endpoint(config)
-        # What a provider cannot be asked for is told now, not in the middle of an episode
+        # Reports unsupported settings now, not in the middle of an episode
         self.request((Message(role="user", parts=("",)),))
 
     def __enter__(self) -> Self:
-        """Returns the client as a context that closes the connections at its end."""
+        """Returns the client; the `with` block closes its connections at the end."""
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -109,16 +109,16 @@ class ModelClient:
 
     @property
     def usage(self) -> Usage:
-        """What was used up to now."""
+        """Usage so far."""
         return replace(self._usage, is_priced=self.price is not None)
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the client was closed."""
         return self._runner.is_stopped
 
     def close(self) -> None:
-        """Fails the requests under way and closes the connections."""
+        """Fails all running requests and closes the connections."""
         self._runner.stop(self._end())
 
     async def _end(self) -> None:
@@ -129,12 +129,12 @@ class ModelClient:
     async def complete(
         self, messages: Sequence[Message], config: EndpointConfig | None = None, *, max_attempts: int | None = None
     ) -> Completion:
-        """Returns the model's answer, asked for at most `max_attempts` times.
+        """Returns the model's answer, after at most `max_attempts` requests.
 
         Args:
             messages: The conversation.
-            config: How it is drawn; None for the configured way.
-            max_attempts: How often; None for as often as configured.
+            config: Sampling settings; None for the configured ones.
+            max_attempts: Most requests; None for the configured number.
 
         Raises:
             EndpointError: If every attempt fails: `PermanentError` if retrying would not help, including `LimitError`
@@ -151,7 +151,7 @@ class ModelClient:
         return await self._send(request, max_attempts or self.config.max_attempts)
 
     def request(self, messages: Sequence[Message], config: EndpointConfig | None = None) -> dict[str, Any]:
-        """Returns a request as the provider's package takes it; None for the configured way to draw it."""
+        """Returns a request in the format of the provider's package; `config` is None for the configured settings."""
         messages = tuple(map(sendable, messages))
         return self._endpoint.provider.request(messages, config or self.config)
 
@@ -160,7 +160,7 @@ class ModelClient:
         return self._endpoint.hidden(text)
 
     def estimated(self, messages: Sequence[Message], reply: Completion) -> TokenCounts:
-        """Returns about what a reply took that was not counted: the mean of those that were, or by its length."""
+        """Estimates the tokens of an uncounted reply: the mean of counted replies, or from its length without any."""
         usage = self.usage
         if not usage.num_counted:
             return estimated_tokens(messages, reply)
@@ -171,9 +171,9 @@ class ModelClient:
     def run(self, coroutine: Coroutine[Any, Any, _Result]) -> _Result:
         """Returns a coroutine's result, for callers without an event loop; it runs on the client's loop.
 
-        An interruption such as Ctrl-C cancels it, gives up all requests under way, and waits for none of them.
+        An interruption such as Ctrl-C cancels it and all running requests, without waiting for them.
         """
-        if self._runner.is_stopped:  # A closed client says so to each request
+        if self._runner.is_stopped:  # a closed client fails each request
             return run_blocking(coroutine)
         try:
             return self._runner.run(coroutine)
@@ -186,12 +186,12 @@ class ModelClient:
     def begin(self, coroutine: Coroutine[Any, Any, _Result]) -> Future[_Result]:
         """Starts a coroutine on the client's loop; canceling the future cancels it.
 
-        A closed client runs it on the shared loop, where its requests fail as those of closed clients do.
+        If the client is closed, it runs on the shared loop, where its requests fail.
         """
         return (shared_loop() if self.is_closed else self._runner).submit(coroutine)
 
     def map(self, function: Callable[[_Item], Awaitable[_Result]], items: Iterable[_Item]) -> list[_Result]:
-        """Returns the results of a coroutine function for many items in their order, all awaited together.
+        """Returns the results of a coroutine function for many items in order, all awaited together.
 
         An error, or an interruption, cancels the others.
         """
@@ -208,10 +208,10 @@ class ModelClient:
         return await asyncio.wrap_future(future)
 
     async def _send(self, request: Mapping[str, Any], max_attempts: int | None) -> Completion:
-        """Returns a reply, asked for as long as there is hope, with the tokens of all attempts.
+        """Returns a reply, after retries, with the tokens of all attempts.
 
         Raises:
-            EndpointError: After that, with the tokens of all attempts, too.
+            EndpointError: If retrying fails, also with the tokens of all attempts.
         """
         wasted: list[TokenCounts] = []
         retrying = self._retries.of_request(max_attempts, before_sleep=self._report)
@@ -224,7 +224,7 @@ class ModelClient:
         return reply if reply.tokens is None else replace(reply, tokens=sum(wasted, reply.tokens))
 
     def _give_up(self, reason: str) -> None:
-        """Fails all requests under way."""
+        """Fails all running requests."""
         for task in [task for task, given_up in self._given_up.items() if not given_up]:
             self._given_up[task] = reason
             task.cancel()
@@ -274,7 +274,7 @@ class ModelClient:
 
     @asynccontextmanager
     async def _alone_at_first(self) -> AsyncIterator[None]:
-        """Starts requests one by one until a reply has shown how many tokens one takes, if tokens are limited."""
+        """Starts requests one by one until a reply has shown its number of tokens, if tokens are limited."""
         async with AsyncExitStack() as alone:
             if self.config.tokens_per_minute is not None and not self._has_counts():
                 await alone.enter_async_context(self._first)
@@ -286,12 +286,12 @@ class ModelClient:
         return self._usage.num_counted + self._usage.num_uncounted > 0
 
     def _expected_tokens(self) -> float:
-        """Returns the tokens of an average reply so far, those that were sent for it included."""
+        """Returns the mean number of tokens per reply so far, including its prompt."""
         usage = self._usage
         return (usage.prompt_tokens + usage.completion_tokens) / max(1, usage.num_counted)
 
     def _report(self, state: tenacity.RetryCallState) -> None:
-        """Logs why an endpoint is waited for, at most once a minute, where that may take minutes."""
+        """Logs why an endpoint is being retried, at most once a minute, if retrying may take minutes."""
         max_retry_s, now_s = self.config.max_retry_s, self._clock.now_s()
         if max_retry_s is None or now_s - self._reported_s < LONGEST_WAIT_S or state.attempt_number < NUM_UNREPORTED:
             return
@@ -330,19 +330,19 @@ async def _gathered(function: Callable[[_Item], Awaitable[_Result]], items: Iter
 
 
 class ChatClient(ModelClient):
-    """A model that is asked questions whose answers are read: it answers or is unavailable, and nothing is raised.
+    """A model that answers questions with parsed replies; a failed question is `Unavailable` and nothing is raised.
 
-    At most `max_parallel` questions are under way; others wait. Once a question has waited in vain as often as is
-    configured, others do not: until there is an answer again, one is asked every now and then, once, and the rest have
-    no verdict at once.
+    At most `max_parallel` questions run at once; others wait. If a question times out in every configured attempt, the
+    endpoint counts as silent: until it answers again, only one question is sent from time to time, once, and all others
+    are unavailable immediately.
 
     Args:
-        config: The endpoint and the limits of its use.
-        clock: What waits are measured by; the real one by default.
+        config: The endpoint and its limits.
+        clock: Clock for all waits; the system's by default.
 
     Raises:
-        ConfigError: As of `ModelClient`, or the cache folder cannot be used.
-        EngineUnavailableError: As of `ModelClient`.
+        ConfigError: Like `ModelClient`, or if the cache folder cannot be used.
+        EngineUnavailableError: Like `ModelClient`.
     """
 
     def __init__(self, config: EndpointConfig, *, clock: Clock | None = None) -> None:
@@ -350,7 +350,7 @@ class ChatClient(ModelClient):
         self._cache = None if config.cache_dir is None else ReplyCache(config.cache_dir)
         self._silence = Silence(self._clock)
         self._questions = asyncio.Semaphore(config.max_parallel)
-        self._asking: dict[str, asyncio.Event] = {}  # set when a question with this key is over
+        self._asking: dict[str, asyncio.Event] = {}  # set when the question with this key is finished
 
     async def ask(
         self,
@@ -360,19 +360,19 @@ class ChatClient(ModelClient):
         temperature: float | None = None,
         sample: int = 0,
     ) -> _Verdict | Unavailable:
-        """Returns what the reply to one question says.
+        """Returns the parsed reply to a question.
 
-        A reply that cannot be read is shown to the model once with the reason, and asked for again. Only readable
-        replies are cached. With a cache, equal questions are asked one after the other, so that one reply serves all.
+        If a reply cannot be parsed, it is sent back once with the reason, for a second reply. Only readable replies are
+        cached. With a cache, equal questions are asked one after another, so that they share one reply.
 
         Args:
-            messages: The conversation, as `PromptTemplate.fill` makes it.
-            read: Turns the reply into what was asked for, or raises `UnreadableReplyError`.
-            temperature: In place of the configured one.
-            sample: Which of several replies to the same question this is; each is cached by itself.
+            messages: The conversation, as returned by `PromptTemplate.fill`.
+            read: Parses the reply, or raises `UnreadableReplyError`.
+            temperature: Overrides the configured one.
+            sample: Index among several replies to the same question; each is cached separately.
 
         Returns:
-            What `read` returned, or why there is nothing.
+            The result of `read`, or the reason why there is none.
         """
         config = self.config if temperature is None else replace(self.config, temperature=temperature)
         try:
@@ -410,13 +410,13 @@ class ChatClient(ModelClient):
         key: str,
         cache: ReplyCache,
     ) -> _Verdict | Unavailable:
-        """Returns the verdict of the cached reply, or asks and caches the reply."""
+        """Returns the verdict of the cached reply, or requests a reply and caches it."""
         cached = cache.get(key)
         if cached is not None:
             try:
                 verdict = read(cached)
             except UnreadableReplyError:
-                _LOG.info("A cached reply cannot be read any more and is asked for again")
+                _LOG.info("A cached reply is no longer readable and is requested again")
             else:
                 self._add(num_cached=1)
                 return verdict
@@ -460,7 +460,7 @@ class ChatClient(ModelClient):
 
 
 def second_request(reply: str, reason: str) -> list[Message]:
-    """Returns what goes behind a question whose reply could not be read: the reply, and what is asked then."""
+    """Returns the messages that follow an unreadable reply: the reply itself, and a request to repeat it."""
     question = (
         f"Your reply could not be read: {reason}. Give your final answer once more, in exactly the form that was asked "
         "for, and nothing after it."
@@ -472,14 +472,14 @@ def second_request(reply: str, reason: str) -> list[Message]:
 
 
 def cache_key(request: Mapping[str, Any], sample: int = 0) -> str:
-    """Returns the SHA-256 of everything that decides a reply.
+    """Returns the SHA-256 of everything that determines a reply.
 
-    The endpoint's address is not part of it, as the same model moves between machines; two models that answer
-    differently need different names, or folders.
+    The endpoint's address is not included, because the same model moves between machines; two models that answer
+    differently need different names or folders.
 
     Args:
-        request: As the provider's `request` writes it: model, conversation, pictures included, sampling.
-        sample: Which of several replies to the same question is meant.
+        request: In the format of the provider's `request`: model, conversation including images, and sampling.
+        sample: Index among several replies to the same question.
 
     Returns:
         64 hexadecimal digits.
@@ -490,10 +490,10 @@ def cache_key(request: Mapping[str, Any], sample: int = 0) -> str:
 
 
 class ReplyCache:
-    """The replies in one folder.
+    """Replies stored in a folder.
 
     Raises:
-        ConfigError: It cannot be made or is no folder.
+        ConfigError: If the folder cannot be created or is not a folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -504,7 +504,7 @@ class ReplyCache:
         self._folder = folder
 
     def get(self, key: str) -> str | None:
-        """Returns the reply kept under a key, or None where there is none that can be read."""
+        """Returns the reply stored under a key, or None if there is no readable one."""
         try:
             with self._path(key).open("rb") as file:
                 content = file.read(_MAX_ENTRY_BYTES + 1)
@@ -517,7 +517,7 @@ class ReplyCache:
         return reply if isinstance(reply, str) else None
 
     def put(self, key: str, reply: str) -> None:
-        """Keeps a reply; a disk that takes none is logged, as the reply in hand is still good."""
+        """Stores a reply; a write error is only logged, because the current reply is still valid."""
         path = self._path(key)
         try:
             path.parent.mkdir(exist_ok=True)

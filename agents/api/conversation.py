@@ -1,4 +1,4 @@
-"""A conversation with a model, in no provider's format: messages of texts and images, and the model's completions."""
+"""A provider-independent conversation: messages of texts and images, and the model's completions."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _MOST_TOKENS = 10**9
 
 CHARS_PER_TOKEN = 4
 PIXELS_PER_TOKEN = 750
-"""For estimates: what English text takes on average, and what Anthropic documents for images."""
+"""For estimates: the average for English text, and Anthropic's documented value for images."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """A picture as it is sent: PNG, encoded once however often it is shown again.
+    """An image as a PNG file, which is encoded only once however often it is sent.
 
     Attributes:
         png: The file.
-        width: In pixels.
-        height: In pixels.
+        width: Width in pixels.
+        height: Height in pixels.
     """
 
     png: bytes
@@ -42,13 +42,13 @@ class Picture:
 
     @classmethod
     def of(cls, pixels: npt.NDArray[np.uint8]) -> Picture:
-        """Returns a picture of pixels, none of them changed; the same pixels always give the same file.
+        """Encodes pixels without changes; the same pixels always give the same file.
 
         Args:
             pixels: uint8[H, W, 3].
 
         Raises:
-            ConfigError: If the array is no picture.
+            ConfigError: If the array is not an image.
         """
         file = io.BytesIO()
         Image.fromarray(require_image(pixels)).save(file, format="PNG")
@@ -56,7 +56,7 @@ class Picture:
 
     @functools.cached_property
     def base64(self) -> str:
-        """The file in base64."""
+        """The file, base64-encoded."""
         return base64.b64encode(self.png).decode("ascii")
 
     @property
@@ -75,13 +75,13 @@ Part = str | Picture
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """What one side says.
+    """One message of a conversation.
 
     Attributes:
-        role: Who says it. A system message comes first, if there is one, and is the only one.
-        parts: Texts and pictures in reading order.
-        comes_again: Whether the next request of the conversation begins, to the letter, with everything up to here: a
-            provider that keeps prompts when it is asked to is asked.
+        role: The sender. There is at most one system message, which comes first.
+        parts: Texts and images in reading order.
+        comes_again: Whether the next request starts with exactly the same messages up to this one, so that they should
+            be cached by providers that cache prompts on request.
     """
 
     role: Role
@@ -90,21 +90,21 @@ class Message:
 
     @property
     def text(self) -> str:
-        """Its texts, pictures left out."""
+        """Its texts, without images."""
         return "\n".join(part for part in self.parts if isinstance(part, str))
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
-        """Its pictures."""
+        """Its images."""
         return tuple(part for part in self.parts if isinstance(part, Picture))
 
 
 NO_TEXT = "(no text)"
-"""Stands where a side said nothing: some providers refuse a message without a word."""
+"""Placeholder for an empty message, which some providers refuse."""
 
 
 def observation_message(observation: Observation) -> Message:
-    """Returns an observation as it is sent: its images, then its text."""
+    """Returns an observation as a message: its images, then its text."""
     images = tuple(Picture.of(image) for image in observation_images(observation))
     text = observation.get("text", "")
     texts = (text,) if text.strip() else () if images else (NO_TEXT,)
@@ -112,31 +112,31 @@ def observation_message(observation: Observation) -> Message:
 
 
 def reply_message(text: str) -> Message:
-    """Returns a response as it is sent again."""
+    """Returns a response as a message."""
     return Message(role="assistant", parts=(text if text.strip() else NO_TEXT,))
 
 
 def chat_part(part: Part, detail: str = "") -> dict[str, Any]:
-    """Returns a part of a message as OpenAI's chat completions and most servers take it."""
+    """Returns a part of a message in the format of OpenAI's chat completions and most servers."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     return {"type": "image_url", "image_url": {"url": part.data_uri, **({"detail": detail} if detail else {})}}
 
 
 def sendable(message: Message) -> Message:
-    """Returns a message with halves of surrogate pairs, which have no UTF-8 form, as question marks."""
+    """Returns a message with lone surrogates, which cannot be encoded in UTF-8, replaced by question marks."""
     return replace(message, parts=tuple(encodable(part) if isinstance(part, str) else part for part in message.parts))
 
 
 def split_system(messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:
-    """Returns the system prompt, empty where there is none, and the messages after it."""
+    """Returns the system prompt, empty if there is none, and the messages after it."""
     if messages and messages[0].role == "system":
         return messages[0].text, messages[1:]
     return "", messages
 
 
 def with_images(messages: Sequence[Message], images: Sequence[npt.NDArray[np.uint8]]) -> tuple[Message, ...]:
-    """Returns messages with pictures before the parts of the last one.
+    """Returns messages with images inserted before the parts of the last one.
 
     Args:
         messages: At least one.
@@ -148,15 +148,15 @@ def with_images(messages: Sequence[Message], images: Sequence[npt.NDArray[np.uin
 
 @dataclass(frozen=True, kw_only=True)
 class TokenCounts:
-    """Tokens of one request or of several, as the provider counted them.
+    """Tokens of one or more requests, as counted by the provider.
 
     Attributes:
-        prompt: Tokens that were sent, cached ones included.
+        prompt: Tokens sent, including cached ones.
         cached: Of these, read from the provider's cache.
-        cache_writes: Of these, written to the provider's cache where it charges for that.
-        completion: Tokens that came back, reasoning included.
+        cache_writes: Of these, written to the provider's cache, if it charges for that.
+        completion: Tokens received, including reasoning.
         reasoning: Of these, tokens of thoughts.
-        uncounted: Replies that the provider did not count; their tokens are estimates.
+        uncounted: Number of replies whose tokens the provider did not count; their counts are estimates.
     """
 
     prompt: int = 0
@@ -172,16 +172,16 @@ class TokenCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class Completion:
-    """One answer.
+    """One answer of a model.
 
     Attributes:
-        text: What was said; empty where the model said nothing.
+        text: The answer; may be empty.
         stop_reason: Why it ended: `"stop"`, `"length"`, `"content_filter"` if the provider or the model refused to
             answer, or `"tool_call"` if the model called a tool, although none is offered, and wrote no text.
-        thoughts: Reasoning as far as the provider shows it; no part of the text.
-        tokens: What it took, failed attempts at it included; None where the provider did not count.
-        model: The model's exact name as the provider gives it; empty where it does not.
-        seconds: From sending the successful attempt to its last byte; no queue, no rate limit, no earlier attempt.
+        thoughts: Reasoning outside the text, if the provider shows it.
+        tokens: Tokens used, including failed attempts; None if the provider did not count them.
+        model: The model's exact name as the provider reports it; empty if it does not.
+        seconds: From sending the successful attempt to its last byte; excludes queues, rate limits, and retries.
         raw: The reply as received, JSON only; it may repeat the key, which `ModelClient.hidden` removes.
     """
 
@@ -195,7 +195,7 @@ class Completion:
 
 
 def estimated_tokens(messages: Sequence[Message], reply: Completion) -> TokenCounts:
-    """Returns about how many tokens a request and its reply took, from the text's length and the images' size."""
+    """Estimates the tokens of a request and its reply from the length of texts and the size of images."""
     images = sum(image.width * image.height for message in messages for image in message.pictures)
     sent = sum(len(message.text) for message in messages)
     thoughts = len(reply.thoughts) // CHARS_PER_TOKEN
@@ -208,16 +208,16 @@ def estimated_tokens(messages: Sequence[Message], reply: Completion) -> TokenCou
 
 
 def with_reasoning(prompt: int, completion: int | None, reasoning: int, total: int | None) -> tuple[int, int] | None:
-    """Returns the tokens that came back, reasoning included, and those of reasoning, however a server counts them.
+    """Returns the number of tokens received, including reasoning, and of reasoning tokens, for any server's counting.
 
-    Most servers include reasoning in `completion`. Others count it beside that, which shows in `total` or in more
-    reasoning than completion; some leave out one of the two, which is then what `total` leaves.
+    Most servers include reasoning in `completion`. Others count it separately, which shows in `total` or in more
+    reasoning than completion; some omit one of the two, which then follows from `total`.
 
     Args:
         prompt: Tokens sent.
-        completion: Tokens that came back; None where the server does not say.
-        reasoning: Tokens of thoughts; 0 where it does not say.
-        total: All tokens; None where it does not say.
+        completion: Tokens received; None if not reported.
+        reasoning: Tokens of thoughts; 0 if not reported.
+        total: All tokens; None if not reported.
     """
     rest = None if total is None else total - prompt
     if completion is None:
@@ -230,11 +230,11 @@ def with_reasoning(prompt: int, completion: int | None, reasoning: int, total: i
 
 
 def count(body: Mapping[str, Any] | None, *path: str) -> int | None:
-    """Returns a count deep inside a reply, None where there is none that can be one: nothing in a reply raises.
+    """Returns a count nested in a reply, or None if there is no valid count; never raises.
 
     Args:
         body: A reply or a part of one.
-        *path: Keys from the outside in.
+        *path: Keys, outermost first.
     """
     value: Any = body
     for key in path:
@@ -248,10 +248,10 @@ def stopped(why: StopReason, text: str, *, is_call: bool) -> StopReason:
 
 
 def text_of(value: Any) -> str:
-    """Returns a text of a reply; empty for None.
+    """Returns a text from a reply; empty for None.
 
     Raises:
-        TypeError: If it is something else.
+        TypeError: If it is not a text.
     """
     if value is None or isinstance(value, str):
         return value or ""

@@ -1,4 +1,4 @@
-"""The settings of an endpoint: how answers are drawn, providers by name, and which model is asked how often."""
+"""Settings of an endpoint: sampling, providers by name, and limits of use."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ MAX_TOKENS = 16_384
 
 @dataclass(frozen=True)
 class ProviderEntry:
-    """How a provider is reached.
+    """How to reach a provider.
 
     Attributes:
-        factory: `module:class` in `agents.api`, imported only when it is asked for.
-        summary: What it is.
+        factory: `module:class` in `agents.api`, imported only when requested.
+        summary: Short description.
         api_key_variable: Environment variable that holds the key.
-        address_variable: Environment variable by which the provider's package is sent to another address; empty for
-            none.
-        part: What stands behind its name and a colon.
+        address_variable: Environment variable with which the provider's package is redirected to another address; empty
+            for none.
+        part: Placeholder for the text after its name and a colon.
     """
 
     factory: str
@@ -40,7 +40,7 @@ class ProviderEntry:
 
 
 COMPATIBLE = "compatible"
-"""The provider that is any server of the user's."""
+"""The provider for the user's own server."""
 
 _OPENAI = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
 
@@ -57,14 +57,14 @@ PROVIDERS: dict[str, ProviderEntry] = {
         "openai_chat:CompatibleChat", "any server that speaks chat completions", "OPENAI_API_KEY", part="NAME@URL"
     ),
 }
-"""Every provider by the name it is asked for."""
+"""All providers by name."""
 
 
 LONGEST_WAIT_S = 60.0
-"""Longest wait between two attempts that the endpoint did not ask for."""
+"""Longest wait between two attempts, unless the endpoint requests a longer one."""
 
 MAX_UNUSABLE = 6
-"""Unusable replies, such as garbled ones, to one request until it counts as failed, where attempts are not limited."""
+"""Unusable replies, such as garbled ones, to one request until it counts as failed, if attempts are unlimited."""
 
 _CLIENT_KEYS = frozenset(
     {
@@ -82,42 +82,42 @@ class EndpointConfig:
     """A model behind an endpoint, and the limits of its use.
 
     Attributes:
-        model: Name of the model, as the endpoint knows it.
-        provider: Whose interface is spoken: a key of `PROVIDERS`.
-        base_url: Where a compatible server is, with its version: `http://127.0.0.1:8000/v1`. Of a provider's own
-            interface another address; empty for the provider's.
+        model: Name of the model at the endpoint.
+        provider: Interface of the endpoint: a key of `PROVIDERS`.
+        base_url: Address of a compatible server, with its version: `http://127.0.0.1:8000/v1`. For other providers, an
+            alternative address; empty for the default.
         api_key_variable: Name of the environment variable that holds the key; None for the provider's usual one, which
-            a compatible server on this machine or its network may do without; empty where the endpoint needs none. The
-            key itself is never part of a configuration, so that no run can write it down.
-        temperature: At least 0; None for the provider's default, the only one that some reasoning models take. A
-            judge's `ask` may choose another.
+            is optional for a compatible server on this machine or its network; empty if the endpoint needs none. The
+            key itself is never part of a configuration, so that no run can record it.
+        temperature: At least 0; None for the provider's default, the only value that some reasoning models accept. A
+            judge's `ask` may override it.
         top_p: Above 0 and at most 1; None for the provider's default.
         max_tokens: Longest reply, in tokens.
-        reasoning: How much the model may think: an effort such as `"low"` or, where the provider counts, a budget of
-            tokens such as `"2048"`; empty for the provider's default.
-        sampling_seed: For providers that sample repeatably, as far as they do; None for none. A provider without one of
+        reasoning: How much the model may think: an effort such as `"low"`, or a token budget such as `"2048"`,
+            whichever the provider takes; empty for the provider's default.
+        sampling_seed: Sampling seed, for providers that support one; None for none. A provider without one of
             the settings from here to `extra_body` refuses it.
         stop: Texts that end a reply.
-        top_k: Only the likeliest k tokens are drawn.
-        detail: How closely images are read, such as `"low"` or `"high"`.
-        max_completion_tokens: Whether a compatible server is sent `max_tokens` under OpenAI's newer name.
+        top_k: Sampling is limited to the k most likely tokens.
+        detail: Image detail, such as `"low"` or `"high"`.
+        max_completion_tokens: Whether a compatible server gets `max_tokens` under OpenAI's newer name.
         extra_body: JSON object that is merged into every request.
-        headers: Further HTTP headers, each `NAME=VARIABLE`: the environment variable that holds the value, which is
+        headers: Additional HTTP headers, each `NAME=VARIABLE`: the environment variable that holds the value, which is
             never part of a configuration.
-        stream: Whether replies are asked for as streams, for servers that send nothing else.
-        timeout_s: Longest time for one whole reply, from the first byte sent to the last received.
+        stream: Whether replies are streamed, for servers that require it.
+        timeout_s: Time limit of one complete reply, from the first byte sent to the last received.
         max_attempts: Requests for one reply until it counts as unavailable; at least 1. None for any number within
-            `max_retry_s`; unusable replies are then asked for `MAX_UNUSABLE` times.
-        max_retry_s: How long an endpoint that is overloaded, failing, or unreachable is retried, counted from the first
-            failure; None for no limit but `max_attempts`.
-        first_wait_s: Longest wait after the first failed attempt; it doubles with every further one.
+            `max_retry_s`; unusable replies are then retried up to `MAX_UNUSABLE` times in total.
+        max_retry_s: How long to retry an endpoint that is overloaded, failing, or unreachable, from the first failure
+            on; None for no limit except `max_attempts`.
+        first_wait_s: Longest wait after the first failed attempt; doubles with every further one.
         max_wait_s: Longest `Retry-After` that is obeyed; a longer one fails the request immediately. Other waits are at
             most this and `LONGEST_WAIT_S`.
-        requests_per_minute: Requests that one client starts in any minute; None for no limit.
-        tokens_per_minute: Tokens that one client sends and receives in a minute; None for no limit.
-        max_parallel: Requests under way at any time.
-        prices: A table of prices beside the shipped one; see `agents.api.prices`.
-        cache_dir: Where readable replies are kept; None to ask every time.
+        requests_per_minute: Most requests that one client starts per minute; None for no limit.
+        tokens_per_minute: Most tokens that one client sends and receives per minute; None for no limit.
+        max_parallel: Most requests in flight.
+        prices: A price table in addition to the shipped one; see `agents.api.prices`.
+        cache_dir: Folder of readable replies; None for no cache.
     """
 
     model: str
@@ -148,7 +148,7 @@ class EndpointConfig:
     cache_dir: Path | None = None
 
     def __post_init__(self) -> None:
-        """Refuses what could never work."""
+        """Refuses settings that could never work."""
         require(bool(self.model), f"{field_name(self, 'model')} must name the model; got {self.model!r}.")
         require_choice(field_name(self, "provider"), self.provider, PROVIDERS)
         if self.base_url or self.provider == COMPATIBLE:
@@ -157,7 +157,7 @@ class EndpointConfig:
         require(
             not variable or variable in os.environ or bool(re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable)),
             f"{field_name(self, 'api_key_variable')} must name the environment variable that holds the key, such as "
-            "MY_KEY; what was given is not the name of one, and is not repeated here, as it may be the key itself.",
+            "MY_KEY; the value is not such a name, and is not repeated here because it may be the key itself.",
         )
         _ = self.header_variables
         self._require_extra_body()
@@ -173,7 +173,7 @@ class EndpointConfig:
         require_at_least(self, 0, "temperature", "first_wait_s", "sampling_seed")
 
     def _require_extra_body(self) -> None:
-        """Refuses an `extra_body` that is not a JSON object or that sets what the client sets itself."""
+        """Refuses an `extra_body` that is not a JSON object or that sets a field that the client sets itself."""
         name = field_name(self, "extra_body")
         extra = _object(name, self.extra_body)
         for key in extra:
@@ -191,10 +191,10 @@ class EndpointConfig:
 
     @property
     def address(self) -> str:
-        """Where the endpoint is: `base_url`, or what the environment says to the package; empty for the provider's own.
+        """Address of the endpoint: `base_url`, or that of the environment variable; empty for the provider's default.
 
         Raises:
-            ConfigError: If the environment's is none, or has a password in it.
+            ConfigError: If the environment's address is not valid, or contains a password.
         """
         variable = PROVIDERS[self.provider].address_variable
         there = "" if self.base_url else os.environ.get(variable, "").strip()
@@ -204,10 +204,10 @@ class EndpointConfig:
 
     @property
     def header_variables(self) -> dict[str, str]:
-        """The environment variable of each further header, by the header's name.
+        """The environment variable of each additional header, by the header's name.
 
         Raises:
-            ConfigError: If one is not `NAME=VARIABLE`. What was given is not repeated: it may be a secret.
+            ConfigError: If one is not `NAME=VARIABLE`. The value is not repeated, because it may be a secret.
         """
         variables = {}
         for header in self.headers:
@@ -217,17 +217,17 @@ class EndpointConfig:
                 bool(re.fullmatch(r"[A-Za-z0-9-]+", name))
                 and (variable in os.environ or bool(re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable))),
                 f"{field_name(self, 'headers')} takes NAME=VARIABLE, such as X-Api-Key=MY_KEY: the environment "
-                "variable that holds the header's value. What was given is not repeated here, as it may be the value "
-                "itself.",
+                "variable that holds the header's value. The given value is not repeated here because it may be the "
+                "secret itself.",
             )
             variables[name] = variable
         return variables
 
     @property
     def needs_key(self) -> bool:
-        """Whether nothing can be asked without a key: not of a server of one's own, unless a key was named.
+        """Whether a key is required: not for the user's own server, unless a key variable was named.
 
-        A server that is sent headers of the user's may take its key from those.
+        A server with headers from the user may take its key from those.
         """
         is_own = self.provider == COMPATIBLE and (_is_local(self.base_url) or bool(self.headers))
         return bool(self.key_variable) and (not is_own or self.api_key_variable is not None)
@@ -245,18 +245,19 @@ class EndpointConfig:
 
 
 def _require_address(name: str, address: str) -> None:
-    """Refuses what is no address, or one that would carry a password or a key into every record of a run."""
+    """Refuses an invalid address, and one that would put a password or a key into every record of a run."""
     address, _, query = address.partition("?")
     try:
         parts = urlsplit(address)
         is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and address.isprintable()
-        _ = parts.port  # Raises where it is none
+        _ = parts.port  # raises if it is not valid
     except ValueError:
         is_one = False
     require(
-        not any(sign in address for sign in "@#") and (not query or bool(_QUERY.fullmatch(query))),  # Not repeated
-        f"{name} has a name, a password, a query or a fragment in it (@, ? or #). Leave it out: a key belongs in an "
-        "environment variable of its own. Only ?api-version=VERSION may stand behind an address.",
+        not any(sign in address for sign in "@#")
+        and (not query or bool(_QUERY.fullmatch(query))),  # not repeated below
+        f"{name} contains a name, a password, a query, or a fragment (@, ?, or #). Leave it out: a key belongs in an "
+        "environment variable. Only ?api-version=VERSION may follow an address.",
     )
     require(
         is_one,
@@ -277,7 +278,7 @@ def _object(name: str, text: str) -> dict[str, Any]:
 
 
 def _is_local(address: str) -> bool:
-    """Returns whether an address is this machine or in its own network."""
+    """Returns whether an address is on this machine or its own network."""
     host = urlsplit(address).hostname or ""
     try:
         return ip_address(host).is_private

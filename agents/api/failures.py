@@ -1,8 +1,8 @@
-"""What can go wrong between a client and its endpoint, as statuses and error bodies show it, and what can be done.
+"""Failures between a client and its endpoint: classification by status and error body, and whether retrying helps.
 
 A request that exceeds a limit of the model (a full context, a content filter, too many or too large images)
 gets an HTTP error, but repeating it would not help: the agent's episode ends, and its provider has not failed.
-Everything that is not in the tables stays an error, and so does a server that reads no images.
+Everything that is not in the tables stays an error, including a server that does not support images.
 docs/reference/agents.md shows the tables.
 """
 
@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from agents.api.conversation import TokenCounts
 
 TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
-"""Statuses below 500 that may pass by themselves; all from 500 on may, too."""
+"""Statuses below 500 that may be transient; all from 500 on may be, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +31,22 @@ class Unavailable:
     """The result of a question that got no readable reply.
 
     Attributes:
-        reason: One line for logs: what happened last.
+        reason: The last failure, one line for logs.
     """
 
     reason: str
 
 
 class UnreadableReplyError(ValueError):
-    """A reply is not in the asked form; the message says why, for the log and for the second attempt."""
+    """A reply is not in the requested form; the message is the reason, for the log and for the second attempt."""
 
 
 class EndpointError(Exception):
-    """A request got no usable reply. It never leaves `agents.api`: what leaves is an `Unavailable`.
+    """A request got no usable reply. It never leaves `agents.api`, where it becomes an `Unavailable`.
 
     Attributes:
-        tokens: What was taken for it all the same; None where nothing was counted.
-        status: The HTTP status of the endpoint's reply; None where none came, or it was no refusal.
+        tokens: Tokens used in spite of the failure; None if none were counted.
+        status: HTTP status of the endpoint's reply; None if there was no reply, or its status was a success.
     """
 
     tokens: TokenCounts | None = None
@@ -54,12 +54,12 @@ class EndpointError(Exception):
 
 
 class TransientError(EndpointError):
-    """One that may go well at the next attempt.
+    """An error that a retry may resolve.
 
     Attributes:
-        retry_after_s: How long the endpoint asked to wait, in seconds; None where it did not say.
-        is_outage: Whether the endpoint is overloaded, failing, or out of reach, which may take minutes; else the reply
-            itself was unusable.
+        retry_after_s: Wait requested by the endpoint, in seconds; None if not specified.
+        is_outage: Whether the endpoint is overloaded, failing, or unreachable, which may last minutes; otherwise the
+            reply itself was unusable.
     """
 
     def __init__(self, reason: str, retry_after_s: float | None = None, *, is_outage: bool = False) -> None:
@@ -69,11 +69,11 @@ class TransientError(EndpointError):
 
 
 class SilentError(TransientError):
-    """No whole reply came in time: whoever asks next may wait as long, in vain."""
+    """No complete reply came in time; the next request may also wait in vain."""
 
 
 class PermanentError(EndpointError):
-    """One that the next attempt would meet again, such as a wrong key."""
+    """An error that would recur at every attempt, such as a wrong key."""
 
 
 class LimitError(PermanentError):
@@ -81,7 +81,7 @@ class LimitError(PermanentError):
 
     Attributes:
         limit: Which limit, as a stop reason.
-        said: The endpoint's whole message.
+        said: The endpoint's complete message.
     """
 
     def __init__(self, reason: str, limit: Limit, said: str = "") -> None:
@@ -91,17 +91,17 @@ class LimitError(PermanentError):
 
 
 def error_of_status(status: int, body: ErrorBody, headers: Mapping[str, str]) -> EndpointError:
-    """Returns the error of an HTTP status, classed by whether waiting helps and whether the model's limits are met.
+    """Returns the error of an HTTP status, classified by whether waiting helps and whether a model limit was exceeded.
 
     Args:
         status: 300 or more.
-        body: What the endpoint said.
+        body: The endpoint's error body.
         headers: Of the response, with lower-case names or a case-insensitive mapping.
     """
     message = one_line(body.message)
     if 300 <= status < 400:
         target = urlsplit(headers.get("location", ""))
-        message = f"the address redirects to {target.netloc}{target.path}: if it is right, use it in place of this one"
+        message = f"the address redirects to {target.netloc}{target.path}: if it is right, use it instead of this one"
     reason = f"HTTP {status}{message and f': {message}'}"
     wait_s = retry_after_s(headers)
     is_rate_limit = wait_s is not None and any("rate_limit" in code for code in body.codes)  # Groq's has status 413
@@ -119,28 +119,28 @@ def error_of_status(status: int, body: ErrorBody, headers: Mapping[str, str]) ->
 
 
 def error_in_reply(body: ErrorBody) -> EndpointError:
-    """Returns the error of a reply that succeeded by its status and holds an error."""
+    """Returns the error of a reply with a success status that contains an error."""
     message = one_line(body.message)
     if limit := limit_of(None, body.codes, body.message):
         return LimitError(message, limit, body.message)
-    return TransientError(f"an error in place of a reply: {message}")
+    return TransientError(f"an error instead of a reply: {message}")
 
 
 def no_connection(cause: BaseException) -> TransientError:
-    """Returns the error of a connection that could not be made, or broke."""
+    """Returns the error of a connection that failed or broke."""
     return TransientError(f"no connection: {one_line(str(cause)) or type(cause).__name__}", is_outage=True)
 
 
 def retry_after_s(headers: Mapping[str, str], now_s: float | None = None) -> float | None:
-    """Returns the wait that a response asks for, in seconds.
+    """Returns the wait that a response requests, in seconds.
 
     Args:
         headers: `retry-after-ms`, or `retry-after` in seconds or as an HTTP date.
-        now_s: Seconds since the epoch, to count a date from; the response's own `date` header wins over it, as the
-            endpoint's clock need not be ours.
+        now_s: Seconds since the epoch, to count a date from; the response's own `date` header takes precedence, because
+            the endpoint's clock may differ from ours.
 
     Returns:
-        At least 0, or None where nothing readable is asked for. No header raises.
+        At least 0, or None if nothing readable is requested. Never raises.
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -158,7 +158,7 @@ def retry_after_s(headers: Mapping[str, str], now_s: float | None = None) -> flo
 
 
 def one_line(text: str, max_chars: int = 200) -> str:
-    """Returns text of unknown origin for a log: printable, on one line, and not too long."""
+    """Returns text of unknown origin for a log: printable, on one line, and shortened."""
     printable = "".join(char if char.isprintable() else " " for char in text[: 4 * max_chars])
     return " ".join(printable.split())[:max_chars]
 
@@ -179,14 +179,14 @@ def _date_s(value: str | None) -> float | None:
 
 
 Limit = Literal["context", "content_filter"]
-"""The stop reason of a response that a limit ended; images that are too many or too large count as context."""
+"""The stop reason of a response that a limit ended; too many or too large images count as context."""
 
 STATUSES = frozenset({400, 413, 422})
-"""HTTP statuses by which providers refuse such requests."""
+"""HTTP statuses with which providers refuse such requests."""
 
 _TABLES = tomllib.loads(Path(__file__).with_name("limits.toml").read_text(encoding="utf-8"))
 CODES: dict[Limit, list[str]] = _TABLES["codes"]
-"""Values of `code` or `type` in an error's body, in any case."""
+"""Values of `code` or `type` in an error's body, case-insensitive."""
 
 _OTHER_CODES = re.compile(
     r"rate.?limit|quota|billing|auth|permission|api_key|organization_|not_found|unsupported|max_tokens|^tokens$",
@@ -195,7 +195,7 @@ _OTHER_CODES = re.compile(
 """Codes of other errors, whose messages may contain the phrases of a limit: `invalid_max_tokens`, for example."""
 
 PHRASES: dict[Limit, list[str]] = _TABLES["phrases"]
-"""Patterns in an error's message, in any case. `content_filter` is looked for first."""
+"""Patterns in an error's message, case-insensitive. `content_filter` is checked first."""
 
 _WITHOUT_VISION = re.compile(
     r"(?:does not|doesn't|do not|cannot) (?:support|accept|process) (?:image|vision|multimodal)|not a multimodal model"
@@ -216,7 +216,7 @@ _LENGTH = re.compile(r"(?:> |<= |length (?:is|of)(?: only)? )(\d+)")
 def limit_of(status: int | None, codes: Collection[str], message: str) -> Limit | None:
     """Returns the limit of a model that a refusal reports; None if it is another error.
 
-    A code decides before any phrase in the message does, and a message may consist of a code.
+    Codes take precedence over phrases in the message, and a message may consist of a code.
 
     Args:
         status: HTTP status; None for an error inside a successful reply.
@@ -267,7 +267,7 @@ class ErrorBody(NamedTuple):
 
 
 def read_error(body: Any, text: str = "") -> ErrorBody:
-    """Returns the message and codes of an error's body. No body raises.
+    """Returns the message and codes of an error's body. Never raises.
 
     Args:
         body: The parsed JSON; None if it is not JSON.

@@ -31,14 +31,14 @@ _FILTERS = ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT
 _STOPS: dict[str, StopReason] = {"MAX_TOKENS": "length", **dict.fromkeys(_FILTERS, "content_filter")}
 _CALLS = ("UNEXPECTED_TOOL_CALL", "MALFORMED_FUNCTION_CALL")
 _SAID = ("STOP", *_STOPS, *_CALLS)
-"""Why an answer may end without a word of it; every other reason is a fault."""
+"""Reasons for which an answer may be empty; every other reason is a fault."""
 
 _ROLES = {"user": "user", "assistant": "model"}
 EFFORTS = ("minimal", "low", "medium", "high")
 
 
 class GoogleGemini(Provider):
-    """`generateContent`, thoughts included. See `Provider`."""
+    """Gemini's `generateContent`, including thoughts. See `Provider`."""
 
     limits = PictureLimits(
         max_pictures=900,
@@ -54,10 +54,10 @@ class GoogleGemini(Provider):
             vertexai=False,
             http_options=types.HttpOptions(
                 base_url=connection.base_url or None,
-                api_version="v1beta",  # Thoughts are not part of v1
+                api_version="v1beta",  # v1 has no thoughts
                 timeout=round(connection.timeout_s * 1000),
                 httpx_async_client=connection.http,
-                client_args={"verify": trusted()},  # Else the package makes two contexts that nobody uses
+                client_args={"verify": trusted()},  # otherwise the package creates two unused SSL contexts
                 async_client_args={"ssl": trusted()},
             ),
         )
@@ -101,21 +101,21 @@ class GoogleGemini(Provider):
             text = getattr(error.response, "text", "")
             content = read_error(error.details, text if isinstance(text, str) else "")
             raise error_of_status(error.code or 500, content, headers) from error
-        except httpx2.TransportError as error:  # The package lets the HTTP library's errors pass
+        except httpx2.TransportError as error:  # the package does not wrap errors of the HTTP library
             raise no_connection(error) from error
         except Exception as error:
-            # And those of whatever reads JSON
+            # nor those of JSON parsing
             raise TransientError(f"no readable reply: {type(error).__name__} {one_line(str(error))}") from error
 
     def read(self, body: Mapping[str, Any]) -> Completion:
-        """Returns what a body says. See `Provider`."""
+        """Parses a reply body. See `Provider`."""
         if body.get("prompt_feedback", {}).get("block_reason"):
             return Completion(text="", stop_reason="content_filter", tokens=self.tokens(body))
         candidate = body["candidates"][0]
         parts = candidate.get("content", {}).get("parts", ())
         why = str(candidate.get("finish_reason"))
         if not parts and why not in _SAID:
-            raise ValueError(f"a candidate with nothing in it: {why}")
+            raise ValueError(f"an empty candidate: {why}")
         text = "".join(text_of(part.get("text")) for part in parts if not part.get("thought"))
         is_call = why in _CALLS or any(part.get("function_call") for part in parts)
         return Completion(
@@ -127,7 +127,7 @@ class GoogleGemini(Provider):
         )
 
     def tokens(self, body: Mapping[str, Any]) -> TokenCounts | None:
-        """Returns the counts; Gemini counts thoughts beside the candidate's tokens, not among them."""
+        """Returns the counts; Gemini counts thoughts separately from the candidate's tokens."""
         usage = body.get("usage_metadata")
         prompt = count(usage, "prompt_token_count")
         if prompt is None:
@@ -147,7 +147,7 @@ class GoogleGemini(Provider):
 
 
 def _retry_delay_s(body: Any) -> str:
-    """Returns the seconds that an error's body asks to wait, as a header would have them; empty where it does not."""
+    """Returns the wait that an error's body requests, in seconds, as a header value; empty if it does not."""
     error = body.get("error") if isinstance(body, Mapping) else None
     details = error.get("details") if isinstance(error, Mapping) else None
     parts = details if isinstance(details, list) else []
@@ -156,7 +156,7 @@ def _retry_delay_s(body: Any) -> str:
 
 
 def _thinking(reasoning: str) -> dict[str, Any]:
-    """Returns how much the model thinks: a budget, or a level on models that take one."""
+    """Returns the thinking settings: a budget, or a level for models that take one."""
     budget = token_budget(reasoning, least=0)
     if budget is None:
         return {"include_thoughts": True, "thinking_level": require_choice("reasoning", reasoning, EFFORTS)}

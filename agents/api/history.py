@@ -1,4 +1,4 @@
-"""What of an episode is sent again each turn: the history policy, which is a part of an agent's identity."""
+"""History policies, which select the part of an episode that is sent again each turn; part of an agent's identity."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from vlm_envs.errors import ConfigError
 from vlm_envs.validation import require_at_least
 
 OMITTED = "[picture of an earlier turn left out]"
-"""Stands where a picture was."""
+"""Replaces an omitted image."""
 
 FIRST = "The first message of this game, for its rules. The state in it is of then, not of now:"
 NEWEST = "What follows is newer:"
-"""They stand around the first observation where turns between it and the newest are left out: it may end in a state."""
+"""Texts around the first observation if turns between it and the newest are omitted: it may contain an old state."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
-    """One turn that is over.
+    """One finished turn.
 
     Attributes:
-        shown: What was asked.
-        said: What the model answered, thoughts left out.
+        shown: The observation.
+        said: The model's answer, without thoughts.
     """
 
     shown: Message
@@ -33,31 +33,31 @@ class Exchange:
 
 
 class History(ABC):
-    """Chooses what is sent."""
+    """Selects the messages of a request."""
 
     @abstractmethod
     def messages(self, past: Sequence[Exchange], now: Message, summary: str = "") -> tuple[Message, ...]:
-        """Returns the messages of a request, system prompt left out.
+        """Returns the messages of a request, without the system prompt.
 
         Args:
-            past: Turns that are over, oldest first.
-            now: What is shown now.
-            summary: What the model wrote when it was last asked to sum up; empty where it never was.
+            past: Finished turns, oldest first.
+            now: The current observation.
+            summary: The model's latest summary; empty if there is none.
         """
 
     def asks_to_sum_up(self, past: Sequence[Exchange], summary: str) -> tuple[Message, ...]:
         """Returns a request for a summary of the turns so far, made before the next one; none by default.
 
         Args:
-            past: Turns that are over, at least one.
-            summary: The last summary, of all of them but the newest.
+            past: Finished turns, at least one.
+            summary: The latest summary, of all of them except the newest.
         """
         return ()
 
 
 @dataclass(frozen=True)
 class FullHistory(History):
-    """Everything, which is also what a provider's prompt cache serves best."""
+    """Sends everything, which also makes the best use of a provider's prompt cache."""
 
     def messages(self, past: Sequence[Exchange], now: Message, summary: str = "") -> tuple[Message, ...]:
         """Returns every turn. See `History`."""
@@ -66,10 +66,10 @@ class FullHistory(History):
 
 @dataclass(frozen=True)
 class LastImages(History):
-    """Every text, and the pictures of the last observations.
+    """Sends every text, and the images of the last observations.
 
     Attributes:
-        num_images: Pictures that are kept; those of the observation shown now always are.
+        num_images: Number of images to keep; those of the current observation are always kept.
     """
 
     num_images: int
@@ -78,7 +78,7 @@ class LastImages(History):
         require_at_least(self, 1, "num_images")
 
     def messages(self, past: Sequence[Exchange], now: Message, summary: str = "") -> tuple[Message, ...]:
-        """Returns every turn, early pictures left out. See `History`."""
+        """Returns every turn, without early images. See `History`."""
         left = self.num_images - len(now.pictures)
         kept: list[Message] = [now]
         for turn in reversed(past):
@@ -93,10 +93,10 @@ class LastImages(History):
 
 @dataclass(frozen=True)
 class LastTurns(History):
-    """The first observation's text, which holds the rules, and the last turns whole.
+    """Sends the text of the first observation, which holds the rules, and the last turns in full.
 
     Attributes:
-        num_turns: Turns that are sent, the one that is shown now included.
+        num_turns: Number of turns to send, including the current one.
     """
 
     num_turns: int
@@ -117,12 +117,12 @@ class LastTurns(History):
 
 @dataclass(frozen=True)
 class Summary(History):
-    """The rules, the model's own summary of the turns so far, and the turn that is shown now.
+    """Sends the rules, the model's own summary of the turns so far, and the current turn.
 
-    The summary is a request of its own before every turn but the first; its tokens count like the others.
+    The summary is a separate request before every turn except the first; its tokens count like the others.
 
     Attributes:
-        max_words: Longest summary that is asked for.
+        max_words: Longest summary that is requested.
     """
 
     max_words: int = 150
@@ -153,7 +153,7 @@ class Summary(History):
 
 
 def _rules(past: Sequence[Exchange]) -> tuple[str, ...]:
-    """Returns the first observation's text, where the rules stand, as such; nothing where it has none."""
+    """Returns the text of the first observation, which holds the rules, marked as such; empty if it has none."""
     texts = tuple(part for part in past[0].shown.parts if isinstance(part, str))
     return (FIRST, *texts) if texts else ()
 
@@ -168,14 +168,14 @@ HISTORIES: dict[str, tuple[Callable[..., History], str]] = {
     "last_turns": (LastTurns, "N"),
     "summary": (Summary, "MAX_WORDS"),
 }
-"""Policies by name, with what stands after a colon."""
+"""Policies by name, with the placeholder for the text after a colon."""
 
 
 def history_named(name: str) -> History:
     """Returns a policy by its name, such as `"full"`, `"last_images:4"`, `"last_turns:2"`, `"summary"`.
 
     Raises:
-        ConfigError: If there is none of that name, or its number is none.
+        ConfigError: If there is no such policy, or its number is not valid.
     """
     kind, colon, number = name.partition(":")
     forms = ", ".join(f"{kind}{f':{part}' if part else ''}" for kind, (_, part) in HISTORIES.items())

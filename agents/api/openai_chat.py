@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, which most servers of open models speak too."""
+"""OpenAI's chat completions, which most servers of open models also support."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ _STOPS: dict[str, StopReason] = {
     **dict.fromkeys(("length", "max_tokens", "model_length"), "length"),
     "content_filter": "content_filter",
 }
-"""Why an answer may end without a word of it; another reason is taken for "stop" where something was said."""
+"""Reasons for which an answer may be empty; another reason counts as "stop" if the answer is not empty."""
 
 _FAULTS = ("error", "abort", "cancelled", "insufficient_system_resource")
-"""What a server says that failed or gave up in the middle, whatever it had said by then."""
+"""Finish reasons of a server that failed or gave up midway, whatever text it had sent."""
 
 
 class OpenAIProvider(Provider):
-    """What OpenAI's two interfaces share.
+    """Base class of OpenAI's two interfaces.
 
     Attributes:
-        usage_names: What they call tokens sent and received.
+        usage_names: The interface's names of sent and received tokens.
     """
 
     limits = LIMITS
@@ -68,7 +68,7 @@ class OpenAIProvider(Provider):
         self._client = package_client(openai.AsyncOpenAI, connection)
 
     def tokens(self, body: Mapping[str, Any]) -> TokenCounts | None:
-        """Returns what a body says it took. See `Provider`."""
+        """Returns the token counts of a reply body. See `Provider`."""
         usage, (sent_name, came_name) = body.get("usage"), self.usage_names
         prompt = count(usage, f"{sent_name}_tokens")
         if prompt is None:
@@ -91,8 +91,8 @@ class OpenAIChat(OpenAIProvider):
     """Chat completions. See `Provider`.
 
     Attributes:
-        is_openai: False for a server of somebody else: no limit and no effort of OpenAI's, and the older name of the
-            token limit.
+        is_openai: False for another server: no limits or efforts of OpenAI's, and the older name of the token limit
+            unless configured.
     """
 
     can_stream = True
@@ -118,7 +118,7 @@ class OpenAIChat(OpenAIProvider):
             refuse_settings("openai-chat", config, "top_k", "max_completion_tokens")
             drawn["prompt_cache_key"] = conversation_key(messages)
         elif config.top_k is not None:
-            extra = {"top_k": config.top_k, **extra}  # The package has no name for it; most servers do
+            extra = {"top_k": config.top_k, **extra}  # not in the package's signature, but most servers accept it
         is_new_name = self.is_openai or config.max_completion_tokens
         return {
             "model": config.model,
@@ -137,17 +137,17 @@ class OpenAIChat(OpenAIProvider):
         return await sent(self._client.chat.completions.create(**request), openai)
 
     def read(self, body: Mapping[str, Any]) -> Completion:
-        """Returns what a body says. See `Provider`."""
+        """Parses a reply body. See `Provider`."""
         choice = body["choices"][0]
         why = str(choice.get("finish_reason"))
         message = choice.get("message")
         if message is None and _STOPS.get(why, "stop") != "stop":
-            message = {}  # Cut off, or filtered, before the first word
+            message = {}  # cut off, or filtered, before the first word
         text, thoughts = _said(message.get("content"))
         thoughts = text_of(message.get("reasoning_content") or message.get("reasoning")) or thoughts
         refusal = text_of(message.get("refusal"))
         if why in _FAULTS or (why not in _STOPS and not (text or thoughts or refusal)):
-            raise ValueError(f"a choice that is no answer: {why}")
+            raise ValueError(f"a choice without an answer: {why}")
         is_call = bool(message.get("tool_calls") or message.get("function_call"))
         return Completion(
             text=text or refusal,
@@ -188,13 +188,13 @@ async def _assembled(call: Awaitable[Any]) -> Any:
 
 
 def require_effort(reasoning: str) -> None:
-    """Raises `ConfigError` for an effort that OpenAI's models have not."""
+    """Raises `ConfigError` for an effort that OpenAI's models do not have."""
     if reasoning:
         require_choice("reasoning", reasoning, EFFORTS)
 
 
 def _content(message: Message, detail: str) -> str | list[dict[str, Any]]:
-    """Returns the content of a message; one text as such, for servers that read nothing else in system messages."""
+    """Returns the content of a message; a single text as a string, as some servers require for system messages."""
     if not message.pictures:
         return message.text
     return [chat_part(part, detail) for part in message.parts]

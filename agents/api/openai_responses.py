@@ -1,4 +1,4 @@
-"""OpenAI's responses, the newer of its two interfaces: reasoning models show summaries of their thoughts here only."""
+"""OpenAI's Responses API, the newer of its two interfaces and the only one that shows summaries of thoughts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STOPS: dict[str, StopReason] = {"max_output_tokens": "length", "content_filter"
 
 
 class OpenAIResponses(OpenAIProvider):
-    """Responses, nothing of them stored by the provider. See `Provider`."""
+    """OpenAI's Responses API, without storage at the provider. See `Provider`."""
 
     usage_names = ("input", "output")
 
@@ -54,10 +54,10 @@ class OpenAIResponses(OpenAIProvider):
         return await sent(self._client.responses.create(**request), openai)
 
     def read(self, body: Mapping[str, Any]) -> Completion:
-        """Returns what a body says. See `Provider`."""
+        """Parses a reply body. See `Provider`."""
         is_cut = body.get("status") == "incomplete"
         if not is_cut and (body.get("status") != "completed" or not body["output"]):
-            raise ValueError(f"the response is {body.get('status')}, with nothing said: {body.get('error')}")
+            raise ValueError(f"the response is {body.get('status')} and empty: {body.get('error')}")
         said: list[str] = []
         thoughts: list[str] = []
         refused = False

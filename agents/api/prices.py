@@ -1,4 +1,4 @@
-"""What tokens cost, and what a client has used so far."""
+"""Token prices, and a client's usage so far."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vlm_envs.errors import ConfigError
 from vlm_envs.validation import did_you_mean
 
 _VERSION = r"[-@](latest|\d{8}|\d{6}|\d{4}-\d{2}-\d{2}|\d{4}|\d{3})"
-"""What a dated version adds to a model's name: a single digit more is another model."""
+"""Suffixes of a model's dated versions; a single digit indicates another model."""
 
 SHIPPED = Path(__file__).with_name("prices.toml")
 
@@ -26,11 +26,11 @@ Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
 
 
 class Price(BaseModel, frozen=True, extra="forbid"):
-    """US dollars for a million tokens. See `TokenCounts`.
+    """US dollars per million tokens. See `TokenCounts`.
 
     Attributes:
         prompt: Tokens sent, at the full price.
-        completion: Tokens that come back.
+        completion: Tokens received.
         cached: Tokens read from the provider's cache; None for the full price.
         cache_writes: Tokens written to it; None for the full price.
     """
@@ -41,7 +41,7 @@ class Price(BaseModel, frozen=True, extra="forbid"):
     cache_writes: Dollars | None = None
 
     def usd(self, tokens: TokenCounts) -> float:
-        """Returns what tokens cost."""
+        """Returns the cost of tokens."""
         special = [(tokens.cached, self.cached), (tokens.cache_writes, self.cache_writes)]
         prompt = (tokens.prompt - tokens.cached - tokens.cache_writes) * self.prompt
         prompt += sum(number * (self.prompt if price is None else price) for number, price in special)
@@ -52,7 +52,7 @@ class PriceTable:
     """Prices by model.
 
     Args:
-        prices: By the model's name; it stands for dated versions too.
+        prices: Prices by model name; a name also applies to dated versions.
     """
 
     def __init__(self, prices: Mapping[str, Price]) -> None:
@@ -60,18 +60,18 @@ class PriceTable:
 
     @classmethod
     def load(cls, path: Path | None = None) -> PriceTable:
-        """Returns the shipped table with a user's prices over it.
+        """Returns the shipped table, updated with a user's prices.
 
         Args:
-            path: A file such as `prices.toml`; None for the shipped prices alone.
+            path: A file in the format of `prices.toml`; None for the shipped prices alone.
 
         Raises:
-            ConfigError: If the file cannot be read or is no table of prices.
+            ConfigError: If the file cannot be read or is not a price table.
         """
         return cls(_read(SHIPPED) | ({} if path is None else _read(path)))
 
     def of(self, model: str) -> Price | None:
-        """Returns the price of a model; None where it is not known, which is not the same as free."""
+        """Returns the price of a model; None if unknown, which is not the same as free."""
         fits = [name for name in self._prices if re.fullmatch(rf"{re.escape(name)}({_VERSION})?", model)]
         return self._prices[max(fits, key=len)] if fits else None
 
@@ -93,32 +93,32 @@ def _read(path: Path) -> dict[str, Price]:
 
 
 def _fault(error: ValidationError) -> str:
-    """Returns the first mistake in a sentence; an unknown name comes before the one it was probably meant to be."""
-    found = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
-    place, name = ".".join(map(str, found["loc"])), str(found["loc"][-1])
+    """Returns the first mistake as a sentence; an unknown name precedes the missing one that it may stand for."""
+    found = min(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")
+    location, name = ".".join(map(str, found["loc"])), str(found["loc"][-1])
     if found["type"] == "extra_forbidden":
-        known = Price.model_fields if len(found["loc"]) > 1 else _PriceFile.model_fields
-        return f"{place} is not known.{did_you_mean(name, known)}"
-    return f"{place}: {found['msg']}, got {found['input']!r}."
+        names = Price.model_fields if len(found["loc"]) > 1 else _PriceFile.model_fields
+        return f"{location} is not known.{did_you_mean(name, names)}"
+    return f"{location}: {found['msg']}, got {found['input']!r}."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usage:
-    """Counts since a client was made.
+    """Counts since a client was created.
 
     Attributes:
-        num_questions: Replies asked for.
+        num_questions: Questions asked.
         num_cached: Of these, answered from the cache: no request, no cost.
         num_unavailable: Of these, without a readable reply in the end.
-        num_requests: Requests sent, further attempts included.
+        num_requests: Requests sent, including retries.
         num_failed_requests: Of these, without a usable reply.
-        num_unreadable: Replies that came whole but held no verdict in the asked form.
+        num_unreadable: Complete replies without a verdict in the requested form.
         num_counted: Replies whose tokens the endpoint counted, usable or not.
         num_uncounted: Replies whose tokens the endpoint did not count; they are missing from the cost.
         prompt_tokens: Tokens sent, as the endpoint counted them.
-        completion_tokens: Tokens received, unreadable replies included.
+        completion_tokens: Tokens received, including unreadable replies.
         reasoning_tokens: Of these, tokens of thoughts.
-        counted_usd: Cost of the replies that were counted; 0 where no price is known.
+        counted_usd: Cost of the counted replies; 0 if the price is unknown.
         is_priced: Whether the model's price is known.
     """
 
@@ -138,11 +138,11 @@ class Usage:
 
     @property
     def usd(self) -> float | None:
-        """Cost; None where the price is not known, which is not the same as free."""
+        """Cost; None if the price is unknown, which is not the same as free."""
         return self.counted_usd if self.is_priced else None
 
     def plus(self, **counts: float) -> Usage:
-        """Returns the sums with more counts."""
+        """Returns the usage with added counts."""
         sums: dict[str, Any] = {name: getattr(self, name) + count for name, count in counts.items()}
         return replace(self, **sums)
 

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 QUESTION = "Reply with the word yes."
 MAX_WAIT_S = 20.0
-"""Longest wait for the answer; one that is refused or lost is asked for once more."""
+"""Longest wait for the answer; a failed request is repeated once."""
 
 _MAX_TOKENS = 16
-"""The least that every provider takes as the limit of an answer."""
+"""Smallest answer limit that every provider accepts."""
 
 _BUSY = frozenset({429, 529})
-"""Statuses of an endpoint that is there and has no time now."""
+"""Statuses of an endpoint that is reachable but busy."""
 
 _MAY_PASS = frozenset({429, *range(500, 600)})
 """Statuses that may pass while a run retries."""
@@ -37,8 +37,8 @@ def require_reachable(endpoints: Mapping[str, EndpointConfig], remedy: str) -> N
     """Raises `UnreachableModelError`, in one line, if a model does not answer: a wrong address, key, or model name.
 
     Args:
-        endpoints: By what the message shall call them. An endpoint that is only busy is not refused.
-        remedy: Sentence on what to do without the model.
+        endpoints: Endpoints by their names in the message. An endpoint that is only busy is not refused.
+        remedy: A sentence with the alternative to the model.
     """
     if not endpoints:
         return
@@ -49,13 +49,13 @@ def require_reachable(endpoints: Mapping[str, EndpointConfig], remedy: str) -> N
 
 
 def faults_of(endpoints: Sequence[EndpointConfig], *, busy: Container[int] = _BUSY) -> list[str]:
-    """Returns why each of several models does not answer now, with what may help; empty for one that does.
+    """Returns why each of several models does not answer now, with a suggestion; empty for one that does.
 
-    They are asked side by side, each once, however often it is named.
+    They are queried in parallel, each once however often it is listed.
 
     Args:
         endpoints: The models.
-        busy: HTTP statuses that are no fault.
+        busy: HTTP statuses that are not faults.
     """
     if not endpoints:
         return []
@@ -70,7 +70,7 @@ def faults_of(endpoints: Sequence[EndpointConfig], *, busy: Container[int] = _BU
             faults[config] = str(error)
     try:
         if clients:
-            first = next(iter(clients.values()))  # All are awaited on its loop
+            first = next(iter(clients.values()))  # all are awaited on its loop
             faults |= zip(clients, first.map(partial(_fault, busy), clients.values()), strict=True)
     finally:
         for client in clients.values():
@@ -79,7 +79,7 @@ def faults_of(endpoints: Sequence[EndpointConfig], *, busy: Container[int] = _BU
 
 
 def _asking(config: EndpointConfig) -> EndpointConfig:
-    """Returns how a model is asked: as it will be, but for a short answer that is not waited for long."""
+    """Returns a model's settings for the probe: the same, with a short answer and short waits."""
     return replace(
         config,
         max_tokens=_MAX_TOKENS,
@@ -97,7 +97,7 @@ def _asking(config: EndpointConfig) -> EndpointConfig:
 
 
 async def _fault(busy: Container[int], client: ModelClient) -> str:
-    """Returns why a model does not answer; nothing where it does."""
+    """Returns why a model does not answer; empty if it does."""
     try:
         await client.complete([Message(role="user", parts=(QUESTION,))])
     except EndpointError as error:
@@ -109,12 +109,12 @@ async def _fault(busy: Container[int], client: ModelClient) -> str:
 def _remedy(error: EndpointError, config: EndpointConfig) -> str:
     if error.status in (401, 403):
         variable = config.key_variable
-        where = f"in the environment variable {variable}" if variable else "none, as it is configured"
-        return f"Is its key, {where}, the right one?"
+        where = f"in the environment variable {variable}" if variable else "none, as configured"
+        return f"Is its key, {where}, correct?"
     if error.status == 404:
         return f"Does it serve a model called {config.model!r}, and is the address the one with its version (/v1)?"
     if error.status is None:
         return "Is it running, and is this its address?"
     if error.status == 400:
-        return "Does it take how it is asked, such as its temperature?"
+        return "Does it accept its settings, such as the temperature?"
     return "See its log."

@@ -1,4 +1,4 @@
-"""The provider interface, and what the providers' SDKs share: their errors and the end of their streams."""
+"""The provider interface, and code shared by providers' SDKs: error handling and the end of streams."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from vlm_envs.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class PictureLimits:
-    """What a provider takes; more is an error before anything is sent, never a silent change.
+    """A provider's image limits; exceeding one is an error before anything is sent, never a silent change.
 
     Attributes:
-        max_pictures: Of one request.
-        max_side_px: Of a picture.
-        max_bytes: Of a picture's file.
-        max_request_bytes: Of all pictures of a request, as they are sent.
-        many: From this number of pictures on `max_side_px_of_many` holds.
-        max_side_px_of_many: Of a picture among many.
-        scaling: What the provider does with pictures it takes, for the docs.
-        source: Where this stands.
+        max_pictures: Most images per request.
+        max_side_px: Longest side of an image.
+        max_bytes: Largest image file.
+        max_request_bytes: Most bytes of all images in a request, as sent.
+        many: Number of images from which `max_side_px_of_many` applies.
+        max_side_px_of_many: Longest side of an image among many.
+        scaling: How the provider scales images, for the docs.
+        source: Source of the limits.
     """
 
     max_pictures: int | None = None
@@ -53,32 +53,32 @@ class PictureLimits:
     source: str = ""
 
     def fault(self, messages: Sequence[Message]) -> str:
-        """Returns why the pictures of a request would be refused and what to do; empty if they would not."""
-        pictures = [picture for message in messages for picture in message.pictures]
-        num_bytes = sum(len(picture.base64) for picture in pictures)
-        is_many = self.many is not None and len(pictures) >= self.many
+        """Returns why the images of a request would be refused, with a suggestion; empty if they would not."""
+        images = [image for message in messages for image in message.pictures]
+        num_bytes = sum(len(image.base64) for image in images)
+        is_many = self.many is not None and len(images) >= self.many
         max_side_px = self.max_side_px_of_many if is_many else self.max_side_px
         fewer = "send fewer with a history policy such as history=last_images:4"
-        if self.max_pictures is not None and len(pictures) > self.max_pictures:
-            return f"{len(pictures)} pictures in a request; at most {self.max_pictures}: {fewer}"
+        if self.max_pictures is not None and len(images) > self.max_pictures:
+            return f"{len(images)} images in a request; at most {self.max_pictures}: {fewer}"
         if self.max_request_bytes is not None and num_bytes > self.max_request_bytes:
-            return f"{num_bytes} bytes of pictures in a request; at most {self.max_request_bytes}: {fewer}"
-        for picture in pictures:
-            side_px = max(picture.width, picture.height)
+            return f"{num_bytes} bytes of images in a request; at most {self.max_request_bytes}: {fewer}"
+        for image in images:
+            side_px = max(image.width, image.height)
             if max_side_px is not None and side_px > max_side_px:
-                among = f" among {len(pictures)} pictures" if is_many else ""
-                return f"a picture{among} has a side of {side_px} px; at most {max_side_px}: ask for smaller pictures"
-            if self.max_bytes is not None and len(picture.base64) > self.max_bytes:
-                return f"a picture has {len(picture.base64)} bytes; at most {self.max_bytes}: ask for smaller pictures"
+                among = f" among {len(images)} images" if is_many else ""
+                return f"an image{among} has a side of {side_px} px; at most {max_side_px}: use smaller images"
+            if self.max_bytes is not None and len(image.base64) > self.max_bytes:
+                return f"an image has {len(image.base64)} bytes; at most {self.max_bytes}: use smaller images"
         return ""
 
 
 class Provider(ABC):
-    """One provider's format, and its package's client.
+    """One provider's request format and the client of its package.
 
     Attributes:
-        limits: Of images.
-        can_stream: Whether replies can be asked for as streams.
+        limits: Image limits.
+        can_stream: Whether replies can be streamed.
     """
 
     limits: PictureLimits
@@ -87,31 +87,31 @@ class Provider(ABC):
 
     @abstractmethod
     def request(self, messages: tuple[Message, ...], config: EndpointConfig) -> dict[str, Any]:
-        """Returns the keyword arguments of the package's call, JSON throughout.
+        """Returns the keyword arguments of the package's call, JSON only.
 
         Raises:
-            ConfigError: If the provider has no such way to draw answers.
+            ConfigError: If the provider does not support a setting.
         """
 
     @abstractmethod
     async def send(self, request: Mapping[str, Any]) -> Any:
-        """Sends one request, once, and returns the reply's body as JSON, whatever it may be.
+        """Sends one request, once, and returns the reply's body as JSON without checking it.
 
         Raises:
-            EndpointError: If there is none.
+            EndpointError: If there is no reply.
         """
 
     @abstractmethod
     def read(self, body: Mapping[str, Any]) -> Completion:
-        """Returns what a body says.
+        """Parses a reply body.
 
         Raises:
-            LookupError, TypeError, AttributeError, ValueError: If it is no reply of this provider.
+            LookupError, TypeError, AttributeError, ValueError: If it is not a reply of this provider.
         """
 
     @abstractmethod
     def tokens(self, body: Mapping[str, Any]) -> TokenCounts | None:
-        """Returns what a body says it took, whatever else it says; None where it was not counted."""
+        """Returns the token counts of any reply body; None if it has none."""
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -120,14 +120,14 @@ class Provider(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Connection:
-    """Where and how a provider is reached.
+    """Address and client for reaching a provider.
 
     Attributes:
         api_key: The key; never printed.
-        base_url: Address in place of the provider's own; empty for that.
-        timeout_s: Of a whole request; the caller holds it, this is for the package.
-        http: The client that all packages send through.
-        streams: Whether replies are asked for as streams, for servers that send nothing else.
+        base_url: Address instead of the provider's default; empty for the default.
+        timeout_s: Time limit of a request, for the package; the caller enforces it.
+        http: The HTTP client of all packages.
+        streams: Whether replies are streamed, for servers that require it.
     """
 
     api_key: str
@@ -157,17 +157,17 @@ def given(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refuse_settings(provider: str, config: EndpointConfig, *names: str) -> None:
-    """Raises `ConfigError` if one of the named settings is set, for a provider that has no such setting."""
+    """Raises `ConfigError` if one of the named settings is set, for a provider without them."""
     for name in names:
         if getattr(config, name) not in (None, "", (), False):
             raise ConfigError(f"{provider} has no setting {name.removeprefix('sampling_')!r}. Leave it out.")
 
 
 def conversation_key(messages: Sequence[Message]) -> str:
-    """Returns the same short text for all requests of a conversation that grows, for a provider's prompt cache.
+    """Returns a short text that is the same for all requests of a growing conversation, for a provider's prompt cache.
 
-    Requests with one key go to the machine that has the beginning of their prompt. Where nothing comes again it is
-    empty: questions that share their beginning with others are better brought together by that.
+    Requests with the same key are routed to the machine that has cached the start of their prompt. It is empty if no
+    message will repeat: questions with a common start are then better routed by that start.
     """
     if not any(message.comes_again for message in messages):
         return ""
@@ -179,7 +179,7 @@ def conversation_key(messages: Sequence[Message]) -> str:
 
 
 def token_budget(reasoning: str, *, least: int) -> int | None:
-    """Returns a budget of tokens for thoughts, None where an effort is named.
+    """Returns a thinking budget in tokens; None if the text names an effort.
 
     Raises:
         ConfigError: If it is too small.
@@ -187,7 +187,7 @@ def token_budget(reasoning: str, *, least: int) -> int | None:
     if not reasoning.isdecimal():
         return None
     if int(reasoning) < least:
-        raise ConfigError(f"reasoning={reasoning}: a budget of thoughts has at least {least} tokens.")
+        raise ConfigError(f"reasoning={reasoning}: a thinking budget has at least {least} tokens.")
     return int(reasoning)
 
 
@@ -195,18 +195,18 @@ async def sent(call: Awaitable[Any], package: ModuleType) -> Any:
     """Returns the reply of a call as JSON.
 
     Args:
-        call: A call of the package that has begun.
+        call: A pending call of the package.
         package: `openai` or `anthropic`.
 
     Raises:
-        TransientError: If it may go well another time.
-        PermanentError: If it will not.
+        TransientError: If a retry may help.
+        PermanentError: If it would not.
     """
     try:
         reply = await call
-        # What is no JSON by its header comes as text
+        # A body without a JSON content type is returned as text
         if not hasattr(reply, "to_dict"):
-            raise TransientError(f"the body is no JSON: {one_line(str(reply), 80)}")
+            raise TransientError(f"the body is not JSON: {one_line(str(reply), 80)}")
         return reply.to_dict(mode="json", warnings=False)
     except EndpointError:
         raise
@@ -217,12 +217,12 @@ async def sent(call: Awaitable[Any], package: ModuleType) -> Any:
         raise SilentError("no whole reply in time") from error
     except package.APIConnectionError as error:
         raise no_connection(error.__cause__ or error) from error
-    except package.APIError as error:  # An error in the middle of a stream
+    except package.APIError as error:  # an error in the middle of a stream
         raise error_in_reply(read_error(error.body, error.message)) from error
     except getattr(package, "OpenAIError", getattr(package, "AnthropicError", ())) as error:
-        raise PermanentError(f"cannot be asked: {one_line(str(error))}") from error
+        raise PermanentError(f"the request cannot be sent: {one_line(str(error))}") from error
     except Exception as error:
-        # While a body is read, errors come from the HTTP library and from whatever reads JSON
+        # Reading a body may raise errors of the HTTP library and of JSON parsing
         raise TransientError(f"no readable reply: {type(error).__name__} {one_line(str(error))}") from error
 
 

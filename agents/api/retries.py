@@ -1,4 +1,4 @@
-"""When a request may start: retries, even spacing of requests and tokens, a circuit breaker for silent endpoints."""
+"""Timing of requests: retries, even spacing of requests and tokens, a circuit breaker for silent endpoints."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from agents.api.endpoint_config import LONGEST_WAIT_S, MAX_UNUSABLE, EndpointCon
 from agents.api.failures import TransientError
 
 PROBE_S = 30.0
-"""Seconds between questions to an endpoint that was silent."""
+"""Seconds between questions to an endpoint that timed out."""
 
 
 class Clock(Protocol):
-    """Time as far as pacing needs it; tests bring their own."""
+    """The clock used for pacing; tests replace it."""
 
     def now_s(self) -> float:
-        """Returns seconds since some fixed moment; never goes back."""
+        """Returns seconds since a fixed moment; never decreases."""
         ...
 
     async def sleep(self, duration_s: float) -> None:
@@ -43,11 +43,11 @@ class SystemClock:
 
 
 class Retries:
-    """Decides when a request that failed is sent again.
+    """Decides when to resend a failed request.
 
     Args:
-        config: How often and for how long an endpoint is retried.
-        clock: What waits are measured by.
+        config: Limits of retries.
+        clock: Clock for all waits.
     """
 
     def __init__(self, config: EndpointConfig, clock: Clock) -> None:
@@ -58,7 +58,7 @@ class Retries:
     def of_request(
         self, max_attempts: int | None, *, before_sleep: Callable[[tenacity.RetryCallState], None]
     ) -> tenacity.AsyncRetrying:
-        """Returns what sends one request until a reply comes, or an error that retrying would not help.
+        """Returns a retrier that repeats one request until it succeeds or fails with a permanent error.
 
         Args:
             max_attempts: Most attempts; None for no limit.
@@ -74,23 +74,23 @@ class Retries:
         )
 
     def may_help(self, error: BaseException) -> bool:
-        """Returns whether an error may pass, in no more time than is waited for."""
+        """Returns whether an error may resolve itself within the longest allowed wait."""
         return isinstance(error, TransientError) and (error.retry_after_s or 0.0) <= self._config.max_wait_s
 
     def _wait_s(self, state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome is not None else None
         retry_after_s = error.retry_after_s if isinstance(error, TransientError) else None
-        # Jitter, so that many clients do not come back together
+        # Jitter, so that many clients do not retry at the same time
         return max(self._full_wait_s(state) * random.uniform(0.5, 1.0), retry_after_s or 0.0)
 
 
 class _Patience(tenacity.stop.stop_base):
-    """Decides when one request has been tried often enough.
+    """Decides when to stop retrying one request.
 
     Args:
-        max_attempts: Most attempts; None for no limit, but for `MAX_UNUSABLE` unusable replies.
+        max_attempts: Most attempts; None for no limit except `MAX_UNUSABLE` unusable replies.
         max_retry_s: Longest time from the first failure; None for no limit.
-        clock: What the time is measured by.
+        clock: Clock for the time limit.
     """
 
     def __init__(self, max_attempts: int | None, max_retry_s: float | None, clock: Clock) -> None:
@@ -112,14 +112,14 @@ class _Patience(tenacity.stop.stop_base):
 
 
 class RateLimiter:
-    """Spaces what a client uses evenly: N a minute come at least 60 / N seconds apart.
+    """Spaces usage evenly: N per minute are at least 60 / N seconds apart.
 
-    Even spacing keeps any minute within the limit, where a counter that empties every minute would let twice the
-    number pass around its turn.
+    Even spacing keeps every minute within the limit; a counter that resets every minute would allow twice the number
+    around the reset.
 
     Args:
-        per_minute: Requests, or tokens; None for no limit. `hold` works all the same.
-        clock: The time.
+        per_minute: Requests, or tokens; None for no limit. `hold` works regardless.
+        clock: Clock for all waits.
     """
 
     def __init__(self, per_minute: float | None, clock: Clock) -> None:
@@ -129,30 +129,30 @@ class RateLimiter:
         self._turn = asyncio.Lock()
 
     async def acquire(self, amount: float = 1.0) -> None:
-        """Returns when one more request may start.
+        """Waits until one more request may start.
 
         Args:
-            amount: How much it will use, as far as that is known.
+            amount: Expected usage.
         """
-        async with self._turn:  # one that is canceled while it waits takes nothing from the others
+        async with self._turn:  # a canceled waiter does not delay the others
             while (wait_s := self._next_start_s - self._clock.now_s()) > 0:
                 await self._clock.sleep(wait_s)
             self._next_start_s = max(self._next_start_s, self._clock.now_s()) + amount * self._interval_s
 
     def correct(self, amount: float) -> None:
-        """Takes into account that a request used so much more, or less, than it was let in with."""
+        """Adjusts for a request that used more or less than expected."""
         self._next_start_s += amount * self._interval_s
 
     def hold(self, duration_s: float) -> None:
-        """Starts nothing for a while: what an endpoint asks of one request it means for all."""
+        """Starts nothing for a while: a wait that an endpoint requests applies to all requests."""
         self._next_start_s = max(self._next_start_s, self._clock.now_s() + duration_s)
 
 
 class Silence:
-    """Whether an endpoint answers in time, as far as is known.
+    """Tracks whether an endpoint times out.
 
     Args:
-        clock: What time is measured by.
+        clock: Clock for all waits.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -162,11 +162,11 @@ class Silence:
 
     @property
     def lasts(self) -> bool:
-        """Whether nobody was answered in time since somebody waited in vain."""
+        """Whether the endpoint has answered nothing in time since a question timed out."""
         return self._next_probe_s is not None
 
     def admits(self) -> bool:
-        """Returns whether a question may be asked now: any, but while it lasts one every `PROBE_S` seconds."""
+        """Returns whether a question may be sent now; during a silence, one every `PROBE_S` seconds."""
         if self._next_probe_s is None:
             return True
         if self._clock.now_s() < self._next_probe_s:
@@ -175,14 +175,14 @@ class Silence:
         return True
 
     def begin(self, asked_s: float) -> None:
-        """Takes note that somebody waited in vain, however often; it is no silence if others were answered meanwhile.
+        """Records a timeout in all attempts; ignored if other questions were answered in the meantime.
 
         Args:
-            asked_s: When the question was asked first, by the clock.
+            asked_s: Time of the question's first request, by the clock.
         """
         if self._answered_s < asked_s:
             self._next_probe_s = self._clock.now_s() + PROBE_S
 
     def end(self) -> None:
-        """Takes note of an answer."""
+        """Records an answer."""
         self._next_probe_s, self._answered_s = None, self._clock.now_s()

@@ -1,6 +1,6 @@
-"""One request to an endpoint: a whole reply within its time, or an error that says whether waiting helps.
+"""One request to an endpoint: a complete reply within the time limit, or an error classified for retries.
 
-vLLM clients share the certificate authorities.
+vLLM clients share its SSL context.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from vlm_envs.requirements import install_command
 from vlm_envs.validation import field_name, require_choice
 
 MAX_BODY_BYTES = 32 * 2**20
-"""A longer body is no reply of a model."""
+"""Larger bodies are not replies of a model."""
 
 _NO_KEY = "no-key"
-"""Packages insist on one where an endpoint needs none."""
+"""Placeholder for endpoints without keys, because packages require a key."""
 
 _MIN_SECRET_CHARS = 8
-"""Shorter texts and pieces are not hidden: all keys of a provider begin alike, and local servers take "none" as one."""
+"""Shorter texts and pieces are not hidden: a provider's keys start alike, and local servers use keys like "none"."""
 
 _SCHEMES = frozenset({"negotiate", "concealed", "privatetoken", "aws4-hmac-sha256", "scram-sha-1", "scram-sha-256"})
-"""Authentication schemes that are long enough to be taken for a secret."""
+"""Authentication schemes that are long enough to be mistaken for a secret."""
 
 _MASK = r"(?:[*•…]|\.\.)+\.?"
-"""What providers write in place of a key's middle."""
+"""Providers' mask for the middle of a key."""
 
 _NAMED_BY = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
@@ -55,15 +55,15 @@ _NAMED_BY = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 class Endpoint:
     """Sends single requests through a provider's package, all from the same event loop.
 
-    The deadline holds for a whole reply: a socket's timeout restarts with every byte, so that a server that sends
-    single bytes could hold it forever.
+    The time limit applies to the complete reply: a socket timeout restarts with every byte, so a server that sends
+    single bytes could hold a request forever.
 
     Args:
-        config: Which model, where.
+        config: The model and its endpoint.
 
     Raises:
-        ConfigError: The environment has no key.
-        EngineUnavailableError: The provider's package is not installed.
+        ConfigError: If the key is not set.
+        EngineUnavailableError: If the provider's package is not installed.
     """
 
     def __init__(self, config: EndpointConfig) -> None:
@@ -77,7 +77,7 @@ class Endpoint:
         }
         http = httpx2.AsyncClient(
             timeout=config.timeout_s,
-            # A redirect to another host would take along a key that stands in a header of the provider's own
+            # A redirect to another host would include a key in one of the provider's own headers
             follow_redirects=False,
             event_hooks=hooks,
             verify=trusted(),
@@ -90,24 +90,24 @@ class Endpoint:
         self.provider = make_provider(config.provider, connection)
 
     async def send(self, request: Mapping[str, Any]) -> Completion:
-        """Returns the reply to one request, as the provider's `request` writes it.
+        """Returns the reply to one request in the format of the provider's `request`.
 
         Raises:
-            TransientError: It may go well another time.
-            PermanentError: It will not.
+            TransientError: If a retry may help.
+            PermanentError: If it would not.
         """
         try:
             body, seconds = await self._send(request)
             reply = self._read(body)
         except EndpointError as error:
-            # Nor does a traceback tell what it came from: packages' errors hold what endpoints said
+            # Without a cause, which tracebacks would print: it has the endpoint's message, which may contain the key
             raise self._without_key(error) from None
         text, thoughts, model = map(self.hidden, (reply.text, reply.thoughts, reply.model))
         raw = body if isinstance(body, Mapping) else {}
         return replace(reply, text=text, thoughts=thoughts, model=model, seconds=seconds, raw=raw)
 
     async def close(self) -> None:
-        """Closes the connections. Nothing may be sent any more."""
+        """Closes the connections; nothing can be sent afterwards."""
         await self.provider.close()
 
     async def _send(self, request: Mapping[str, Any]) -> tuple[Any, float]:
@@ -127,18 +127,18 @@ class Endpoint:
             if isinstance(body, Mapping) and body.get("error"):
                 failure = error_in_reply(read_error(body))
             else:
-                failure = TransientError(f"no reply of this interface: {one_line(str(body))}")
-            failure.tokens = self.provider.tokens(body) if isinstance(body, Mapping) else None  # Billed all the same
+                failure = TransientError(f"not a reply of this interface: {one_line(str(body))}")
+            failure.tokens = self.provider.tokens(body) if isinstance(body, Mapping) else None  # billed anyway
             raise failure from error
 
     def hidden(self, text: str) -> str:
-        """Returns a text without the key and other secrets: replies are written down, too."""
+        """Returns a text without the key and other secrets, because replies are recorded."""
         for secret in self._secrets:
             text = text.replace(secret, "…")
         return text
 
     def _without_key(self, error: EndpointError) -> EndpointError:
-        """Returns an error that does not tell the key, which some endpoints repeat: reasons are logged and stored."""
+        """Returns an error without the key, which some endpoints repeat, because reasons are logged and stored."""
         reason = str(error)
         for secret in self._secrets:
             reason = _without_pieces(reason, secret)
@@ -147,7 +147,7 @@ class Endpoint:
 
 
 def make_provider(name: str, connection: Connection) -> Provider:
-    """Makes a provider's client; nothing is connected yet.
+    """Creates a provider's client; does not connect yet.
 
     Raises:
         ConfigError: If there is no such provider.
@@ -175,7 +175,7 @@ def _secrets(key: str, header_values: Collection[str]) -> list[str]:
 
 
 def _without_pieces(reason: str, secret: str) -> str:
-    """Returns a reason without any telling piece of a key, and without what is left of it around a mask."""
+    """Returns a reason without longer pieces of a key, and without its remains around a mask."""
     for length in range(len(secret), _MIN_SECRET_CHARS - 1, -1):
         for start in range(len(secret) - length + 1):
             reason = reason.replace(secret[start : start + length], "…")
@@ -185,12 +185,12 @@ def _without_pieces(reason: str, secret: str) -> str:
 
 
 class _Completing:
-    """Adds to each request what packages have no argument for: the address's query, and headers of the user's.
+    """Adds what packages have no argument for to each request: the address's query, and the user's headers.
 
     Args:
-        query: Such as `api-version=2024-10-21`.
-        headers: By name; they win over the package's.
-        has_key: Whether the package was given a real key; without one its header is left out where others are set.
+        query: Query such as `api-version=2024-10-21`.
+        headers: Headers by name, which override the package's.
+        has_key: Whether the package has a real key; without one its key header is removed if others are set.
     """
 
     def __init__(self, query: str, headers: Mapping[str, str], *, has_key: bool) -> None:
@@ -206,7 +206,7 @@ class _Completing:
 
 
 async def _bound(response: httpx2.Response) -> None:
-    """Has a reply that is longer than any model's broken off."""
+    """Limits the size of a reply."""
     response.stream = _BoundedStream(response.stream)
 
 
@@ -227,24 +227,24 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
 
 def _header_values(config: EndpointConfig) -> dict[str, str]:
-    """Returns the headers of the user's; raises `ConfigError` where a variable is not set or holds no header."""
+    """Returns the user's headers; raises `ConfigError` if a variable is not set or its value is no valid header."""
     values = {}
     for name, variable in config.header_variables.items():
         value = os.environ.get(variable, "").strip()
         if not value:
             raise ConfigError(
-                f"The header {name} is expected in the environment variable {variable}, which is not set. Set it."
+                f"The value of the header {name} is expected in the environment variable {variable}, which is not set."
             )
         if not (value.isascii() and value.isprintable()):
             raise ConfigError(
-                f"The environment variable {variable} holds characters that no header has, such as a line break."
+                f"The environment variable {variable} has characters that no header may contain, such as a line break."
             )
         values[name] = value
     return values
 
 
 def _api_key(config: EndpointConfig) -> str:
-    """Returns the key, empty for an endpoint that needs none; raises `ConfigError` where one is needed and not set."""
+    """Returns the key, empty if the endpoint needs none; raises `ConfigError` if one is needed and not set."""
     variable = config.key_variable
     key = os.environ.get(variable, "").strip()
     if not key and config.needs_key:
@@ -257,17 +257,17 @@ def _api_key(config: EndpointConfig) -> str:
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise ConfigError(
-            f"The key in the environment variable {variable} has characters that no key has, such as a line break or a "
-            "space within it. Copy it anew."
+            f"The key in the environment variable {variable} has characters that no key may contain, such as a line "
+            "break or a space. Copy it again."
         )
     return key
 
 
 def trusted(*, trust_env: bool = True) -> ssl.SSLContext:
-    """Returns the context that `httpx2` would make, the same one for all clients: making one takes a tenth of a second.
+    """Returns `httpx2`'s default SSL context, shared by all clients because creating one takes a tenth of a second.
 
     Args:
-        trust_env: Whether the environment may name other authorities.
+        trust_env: Whether environment variables may name other certificate authorities.
     """
     return _trusted(trust_env, *(os.environ.get(name) for name in _NAMED_BY))
 

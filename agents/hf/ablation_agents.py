@@ -1,4 +1,4 @@
-"""Ablations of a checkpoint: told in words what it should see, or shown blank images."""
+"""Ablations of a checkpoint: given a true description of the state, or shown blank images."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ GREY = 127
 
 
 class ToldHFAgent(HFAgent):
-    """Samples as `HFAgent` does, but the description of what is seen is written for it, true, in each response.
+    """Samples like `HFAgent`, but each response starts with a true description of the observed state.
 
-    The world is read for it, so it is no contestant: it shows what a policy would solve if it saw perfectly. Pictures
-    are shown all the same. Formats that have no place for what is seen are refused.
+    The description is read from the world, so this is not a competitor: it shows what a policy would solve with perfect
+    perception. Images are still shown. Formats without a section for the observed state are refused.
     """
 
     kind: ClassVar[str] = "hf-told"
     _worlds: VectorWorld | None = None
 
     def start(self, worlds: VectorWorld, rows: RolloutRows | None = None) -> None:
-        """Opens one conversation per world, and takes hold of the worlds."""
+        """Opens one conversation per world, and stores the worlds."""
         self._worlds = worlds
         super().start(worlds, rows)
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
-        """Returns a response per row: what was written for it, and what it went on with.
+        """Returns a response per row: the true description, and the model's continuation.
 
         Raises:
-            ConfigError: If a format has no place for what is seen, or a first observation leaves no room.
+            ConfigError: If a format has no section for the observed state, or a first observation leaves no room.
         """
         assert self._worlds is not None, "start() comes before respond()"
         openings = self._worlds.apply(dict.fromkeys(rows, opening))
@@ -48,19 +48,19 @@ class ToldHFAgent(HFAgent):
         with self._evaluating():
             samples = self._sampler.continue_rows(rows, segments)
         responses = self._conversations.responses(rows, segments, samples)
-        return [replace(each, text=openings[row] + each.text) for row, each in zip(rows, responses, strict=True)]
+        return [replace(answer, text=openings[row] + answer.text) for row, answer in zip(rows, responses, strict=True)]
 
 
 def opening(world: World[Any, Any]) -> str:
-    """Returns the beginning of a response in a world's format, through the end of its true description of the state.
+    """Returns the start of a response in a world's format, through the end of its true description of the state.
 
     Raises:
-        ConfigError: If the format has no place for it.
+        ConfigError: If the format has no section for it.
     """
     seen = world.seen_sections
     if not seen:
         raise ConfigError(
-            f"The format of this world has no section {SEEN!r} in which to tell what is seen; it has "
+            f"The format of this world has no section {SEEN!r} for the observed state; it has "
             f"{', '.join(world.turn_format.sections)}. Use --worlds.0.kwargs.prompt-format grounding_worldmodeling."
         )
     text = world.write_response([], seen)
@@ -69,30 +69,30 @@ def opening(world: World[Any, Any]) -> str:
 
 
 def can_be_told(world: World[Any, Any]) -> bool:
-    """Returns whether a world's format has a place where a model tells what it sees, and nothing else."""
+    """Returns whether a world's format has a section that describes the observed state and nothing else."""
     return bool(world.seen_sections)
 
 
 class BlindHFAgent(HFAgent):
-    """Samples as `HFAgent` does, and every picture it is shown is grey, of the size that it would have.
+    """Samples like `HFAgent`, with every image replaced by a uniform gray one of the same size.
 
-    What it still solves it solves by the text, by what is likely, or by luck. Nothing like grey was in its training, so
-    it may solve far less than who has learnt to do without pictures: it is a control of one policy, and no rival. Where
-    the text tells the state (`obs_mode` other than `"image"`), it is told all the same.
+    It can still solve levels by text, by priors, or by luck. Gray images were not in its training, so it may solve far
+    fewer levels than a policy trained without images: it is a control for one policy, not a competitor. If the text
+    describes the state (`obs_mode` other than `"image"`), it still does.
     """
 
     kind: ClassVar[str] = "hf-blind"
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
-        """Returns a response per row, as `HFAgent.respond`."""
+        """Returns a response per row, like `HFAgent.respond`."""
         return super().respond(rows, [blinded(observation) for observation in observations])
 
 
 def blinded(observation: Observation) -> Observation:
-    """Returns an observation whose pictures are grey; the text is as it was."""
+    """Returns an observation with uniform gray images and the same text."""
     hidden = observation.copy()
     if "image" in observation:
         hidden["image"] = np.full_like(observation["image"], GREY)
     if "images" in observation:
-        hidden["images"] = tuple(np.full_like(picture, GREY) for picture in observation["images"])
+        hidden["images"] = tuple(np.full_like(image, GREY) for image in observation["images"])
     return hidden

@@ -1,7 +1,7 @@
-"""From observations to tokens, and conversations of them: one chat segment per turn, written once and never again.
+"""Encoding of observations into tokens, and conversations: one chat segment per turn, which is never changed later.
 
-What stands around texts and pictures is read off the checkpoint's own chat template, and compared with it, so that a
-model is never fed a dialect it was not trained on. Text from the world can never become a special token.
+The text around messages and images is read from the checkpoint's own chat template and compared with its rendering, so
+that a model never gets a format it was not trained on. Text from the world can never become a special token.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from vlm_envs.tools.coordinates import names_pixels
 from vlm_envs.trajectory import IntArray, Observation, observation_images, require_image
 
 Piece = int | str
-"""A special token, or text without any."""
+"""The ID of a special token, or text without special tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PromptSegment:
-    """What one observation appends to a conversation.
+    """The tokens and images that one observation appends to a conversation.
 
     Attributes:
-        ids: int64[P], tokens, image placeholders expanded, ending where the response begins.
-        images: The pictures, in the order of their placeholders.
+        ids: int64[P], tokens with image placeholders expanded, ending where the response begins.
+        images: The images, in the order of their placeholders.
     """
 
     ids: IntArray
@@ -53,21 +53,21 @@ class PromptSegment:
 
     @property
     def key(self) -> tuple[bytes, ...]:
-        """What tells its content from others'."""
+        """Identifies the content; equal keys mean equal content."""
         return self.ids.tobytes(), *(image.key for image in self.images)
 
 
 def showable(image: npt.NDArray[np.uint8], max_aspect_ratio: int) -> npt.NDArray[np.uint8]:
-    """Returns a picture that an image processor takes: a line of pixels gets black to its right, or below it.
+    """Returns an image that an image processor accepts: a very narrow one is padded with black on the right or below.
 
-    Pixels keep their places, so coordinates in pixels stay what they were.
+    Pixels keep their positions, so pixel coordinates stay valid.
 
     Args:
         image: uint8[height, width, 3].
-        max_aspect_ratio: Longer side by shorter side of what is taken.
+        max_aspect_ratio: Largest accepted ratio of the longer to the shorter side.
 
     Returns:
-        uint8[height, width, 3], at most so many times as long as wide.
+        uint8[height, width, 3] within that ratio.
     """
     height, width = image.shape[:2]
     shortest = -(-max(height, width) // max_aspect_ratio)
@@ -76,20 +76,20 @@ def showable(image: npt.NDArray[np.uint8], max_aspect_ratio: int) -> npt.NDArray
 
 
 class ChatEncoder:
-    """Encodes observations as a checkpoint's chat template writes them.
+    """Encodes observations in the format of a checkpoint's chat template.
 
     Args:
         tokenizer: The checkpoint's tokenizer.
-        image_reader: How it takes pictures.
-        cache_bytes: Most bytes of processed pictures kept, so that a picture is patched once per iteration.
+        image_reader: Converts images into the model's inputs.
+        cache_bytes: Most bytes of processed images kept, so that each image is processed once per iteration.
 
     Attributes:
-        end_of_turn_id: The token that ends an answer.
-        image_token_id: The token whose place a picture's features take.
-        pad_id: What rows are padded with.
+        end_of_turn_id: The token that ends a response.
+        image_token_id: The placeholder token for image features.
+        pad_id: The padding token.
 
     Raises:
-        ValueError: If the chat template cannot be spoken (see `agents.hf.chat_template`), or a format's tag is a
+        ValueError: If the chat template is not supported (see `agents.hf.chat_template`), or a format's tag is a
             special token (such a tag would vanish from decoded text).
     """
 
@@ -115,13 +115,13 @@ class ChatEncoder:
         """Returns the segment that shows an observation and opens the response.
 
         Args:
-            observation: What the agent is shown. A system message goes where the conversation starts, in place of the
-                template's own.
+            observation: The observation. A system message is placed at the start of the conversation, instead of the
+                template's default.
             is_first: Whether the conversation starts here.
             needs_end_of_turn: Whether the previous response was cut off before its end-of-turn token.
 
         Raises:
-            ValueError: If there is a system message and the checkpoint's template does not take it as it is.
+            ValueError: If there is a system message and the checkpoint's template does not keep it unchanged.
         """
         images, system = observation_images(observation), observation.get("system", "")
         segment = self.encode_content(
@@ -134,7 +134,7 @@ class ChatEncoder:
     def _warn_of_resized(
         self, images: Sequence[npt.NDArray[np.uint8]], processed: Sequence[ProcessedImage], prompt: str
     ) -> None:
-        """Warns once if the model is shown an image in another size, and the prompt refers to the image's pixels."""
+        """Warns once if an image is resized for the model although the prompt refers to the image's pixels."""
         for image, read in zip(images, processed, strict=True):
             (height, width), size = image.shape[:2], read.size_px
             if size is None or size == (height, width):
@@ -159,16 +159,16 @@ class ChatEncoder:
         is_first: bool,
         needs_end_of_turn: bool = False,
     ) -> PromptSegment:
-        """Returns the segment that shows texts and pictures in any order and opens the response.
+        """Returns the segment that shows texts and images in any order and opens the response.
 
         Args:
-            content: Texts, and pictures of uint8[height, width, 3], as they stand.
-            system: System message, where the conversation starts; empty for none.
+            content: Texts, and images of uint8[height, width, 3], in order.
+            system: System message at the start of a conversation; empty for none.
             is_first: Whether the conversation starts here.
             needs_end_of_turn: Whether the previous response was cut off before its end-of-turn token.
 
         Raises:
-            ValueError: If there is a system message and the checkpoint's template does not take it as it is.
+            ValueError: If there is a system message and the checkpoint's template does not keep it unchanged.
         """
         read = [part if isinstance(part, str) else self._read(part) for part in content]
         turn = self._turn([part if isinstance(part, str) else part[1] for part in read])
@@ -182,14 +182,14 @@ class ChatEncoder:
         return PromptSegment(ids=np.asarray(self._ids(turn), np.int64), images=images)
 
     def process_images(self, images: Sequence[npt.NDArray[np.uint8]]) -> tuple[ProcessedImage, ...]:
-        """Returns pictures as the model takes them; those seen lately are not processed again."""
+        """Returns images as the model's inputs; recently seen ones come from a cache."""
         return tuple(self._read(image)[0] for image in images)
 
     def limit_pixels(self, max_pixels: int | None) -> None:
-        """Has pictures of more pixels scaled down from here on, see `agents.hf.family`; None changes nothing.
+        """Scales down images with more pixels from now on, see `agents.hf.family`; None changes nothing.
 
         Raises:
-            ConfigError: If that is less than the smallest picture has.
+            ConfigError: If the limit is below the size of the smallest image.
         """
         if max_pixels is not None:
             self.image_reader.limit_pixels(max_pixels)
@@ -197,21 +197,21 @@ class ChatEncoder:
             self._cache.clear()
 
     def encode_response(self, text: str) -> IntArray:
-        """Returns the tokens of a response written by an expert, end of turn included."""
+        """Returns the tokens of an expert's response, including the end of the turn."""
         return np.append(self.encode_text(text, is_start=True), self.end_of_turn_id)
 
     def encode_text(self, text: str, *, is_start: bool = False) -> IntArray:
-        """Returns the tokens of a part of a response, its start or not; look-alikes of special tokens stay text."""
+        """Returns the tokens of part of a response; text that looks like a special token stays text."""
         before = self._dialect.before_answer if is_start else ""
         return np.asarray(self._ids([before, encodable(text)]), np.int64)
 
     def decode(self, response_ids: Sequence[int] | IntArray) -> str:
-        """Returns a response as text, without special tokens and without what the template has before every answer."""
+        """Returns a response as text, without special tokens and the template's prefix of every answer."""
         text = str(self.tokenizer.decode(np.asarray(response_ids), skip_special_tokens=True))
         return text.removeprefix(self._dialect.before_answer)
 
     def suppressed_ids(self) -> list[int]:
-        """Returns the ids a policy must never sample: every special token but the end of turn.
+        """Returns the IDs a policy must never sample: every special token except the end of turn.
 
         Added tokens that are not special, such as the `<think>` of some releases, are ordinary text and stay.
         """
@@ -223,19 +223,19 @@ class ChatEncoder:
         self.image_reader.image_processor.save_pretrained(directory)
 
     def _ending(self, dialect: Dialect) -> tuple[int, Heads]:
-        """Returns the token that ends answers, and what stands behind it before the content of a next turn."""
+        """Returns the token that ends answers, and the template's text between it and the next turn's content."""
         found = self._special_pattern.match(dialect.later.text)
         if found is None or not dialect.later.images.startswith(found[0]):
             raise ValueError(
-                "The checkpoint's chat template ends answers with no special token of its tokenizer, so nobody could "
-                f"tell where an answer ends; got {dialect.later.text!r} behind one."
+                "The checkpoint's chat template ends answers with no special token of its tokenizer, so the end of an "
+                f"answer cannot be detected; got {dialect.later.text!r} after an answer."
             )
         token = found[0]
         heads = Heads(text=dialect.later.text.removeprefix(token), images=dialect.later.images.removeprefix(token))
         return self._special_ids[token], heads
 
     def _opening(self, system: str, *, with_images: bool) -> list[Piece]:
-        """Returns what stands before the first turn's content: a system message, or what there is without one."""
+        """Returns the template's text before the first turn's content, with the system message if there is one."""
         if not system:
             return self._pieces(_head(self._dialect.first, with_images=with_images))
         if not self._has_tried_system:
@@ -246,7 +246,7 @@ class ChatEncoder:
         return [*self._pieces(before), encodable(system), *self._pieces(_head(heads, with_images=with_images))]
 
     def _turn(self, content: Sequence[str | list[Piece]]) -> list[Piece]:
-        """Returns a turn's content, texts and what stands for pictures, and the opening of its answer."""
+        """Returns a turn's content, with placeholders for images, and the opening of its answer."""
         before, _, after = self._dialect.image.partition(self.image_reader.marker)
         turn: list[Piece] = []
         for part in content:
@@ -261,11 +261,11 @@ class ChatEncoder:
         return text.strip() if self.image_reader.trims_text else text
 
     def _pieces(self, literal: str) -> list[Piece]:
-        """Returns what a template wrote, its special tokens by id."""
-        return [self._special_ids.get(each, each) for each in self._special_pattern.split(literal)]
+        """Splits template text into special tokens, by ID, and other text."""
+        return [self._special_ids.get(part, part) for part in self._special_pattern.split(literal)]
 
     def _ids(self, pieces: Iterable[Piece]) -> list[int]:
-        """Returns the tokens of pieces as they stand together: text that touches is tokenized as one."""
+        """Returns the tokens of pieces in sequence: adjacent texts are tokenized together."""
         ids: list[int] = []
         text = ""
         for piece in pieces:
@@ -278,11 +278,11 @@ class ChatEncoder:
         return ids + self._text_ids(text)
 
     def _text_ids(self, text: str) -> list[int]:
-        """Returns the tokens of plain text; look-alikes of special tokens stay text."""
+        """Returns the tokens of plain text; text that looks like a special token stays text."""
         return list(self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)) if text else []
 
     def _read(self, image: npt.NDArray[np.uint8]) -> tuple[ProcessedImage, list[Piece]]:
-        """Returns the picture as the model takes it and what stands for it, from the cache when it was seen lately."""
+        """Returns an image as the model's input and its placeholder text, from the cache if it was seen recently."""
         key = hashlib.blake2b(require_image(image).tobytes(), digest_size=16).digest() + bytes(
             str(image.shape), "ascii"
         )
@@ -300,7 +300,7 @@ class ChatEncoder:
         return read
 
     def _check_tags(self) -> None:
-        """Refuses a tokenizer that would swallow a format's tags."""
+        """Refuses a tokenizer that drops a format's tags in decoding."""
         tokenizer = self.tokenizer
         swallowed = [
             tag
@@ -310,22 +310,22 @@ class ChatEncoder:
         if swallowed:
             raise ValueError(
                 f"The tokenizer treats {', '.join(swallowed)} as special tokens, so format rewards could never be "
-                "paid. Use another checkpoint, or make these ordinary tokens of its tokenizer."
+                "earned. Use another checkpoint, or make these ordinary tokens of its tokenizer."
             )
 
     def _require_rendered_alike(self, system: str) -> None:
-        """Refuses a template that renders the conversation of `PROBE` otherwise, with a system message or without."""
+        """Refuses a template whose rendering of `PROBE` differs from ours, with or without a system message."""
         rendered = rendered_probe(self.tokenizer, system)
         ours: list[int] = []
         for number, exchange in enumerate(PROBE):
-            pictures: list[list[Piece]] = [self._pieces(self.image_reader.marker)] * exchange.num_images
-            turn = self._turn([*pictures, exchange.text])
+            images: list[list[Piece]] = [self._pieces(self.image_reader.marker)] * exchange.num_images
+            turn = self._turn([*images, exchange.text])
             if number == 0:
                 before, heads = self._system if system else ("", self._dialect.first)
-                head = _head(heads, with_images=bool(pictures))
+                head = _head(heads, with_images=bool(images))
                 turn = [*self._pieces(before), system, *self._pieces(head), *turn]
             else:
-                turn = [*self._pieces(_head(self._later, with_images=bool(pictures))), *turn]
+                turn = [*self._pieces(_head(self._later, with_images=bool(images))), *turn]
             ours += self._ids(turn)
             if exchange.answer is not None:
                 ours += self.encode_response(self._trimmed(exchange.answer)).tolist()
@@ -344,7 +344,7 @@ def _token_id(tokenizer: PreTrainedTokenizerBase, token: str) -> int:
 
 
 def _special_ids(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
-    """Returns the ids of a tokenizer's special tokens, the longest first, as they are looked for."""
+    """Returns the IDs of a tokenizer's special tokens, longest first, so that the longest match wins."""
     added = {str(token): id_ for id_, token in tokenizer.added_tokens_decoder.items() if token.special}
     named = dict(zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True))
     return dict(sorted((added | named).items(), key=lambda item: -len(item[0])))
@@ -355,8 +355,8 @@ class SampledResponse:
     """Sampled tokens of one row and their log-probabilities under the distribution they were drawn from.
 
     Attributes:
-        ids: The tokens, the one that ended the response included; none where there is an error.
-        logprobs: Of each.
+        ids: The tokens, including the one that ended the response; empty after an error.
+        logprobs: Log-probability of each token.
         error: Why there is no response; empty if there is one.
     """
 
@@ -366,12 +366,12 @@ class SampledResponse:
 
 
 class Conversations:
-    """What the rows of a batch were shown and said, as far as the next segment depends on it.
+    """The state of a batch of conversations that the next segments depend on.
 
     Args:
         encoder: The chat format.
-        sampling: How responses are drawn.
-        max_context_tokens: Most tokens of a conversation.
+        sampling: Sampling settings.
+        max_context_tokens: Most tokens per conversation.
     """
 
     def __init__(self, encoder: ChatEncoder, sampling: SamplingConfig, max_context_tokens: int) -> None:
@@ -381,20 +381,20 @@ class Conversations:
         self._next: dict[int, tuple[Observation, PromptSegment]] = {}
 
     def start(self) -> None:
-        """Forgets all of them."""
+        """Drops all conversations."""
         self._was_cut, self._num_tokens, self._next = {}, {}, {}
 
     def release(self) -> None:
-        """Lets go of the segments, and their pictures."""
+        """Frees the segments and their images."""
         self._next = {}
 
     def fits(self, row: int, observation: Observation) -> bool:
-        """Returns whether there is room for an observation and the longest response to it."""
+        """Returns whether the context has room for an observation and the longest response to it."""
         num_tokens = self._num_tokens.get(row, 0) + len(self._segment(row, observation).ids)
         return num_tokens + self.sampling.max_new_tokens <= self.max_context_tokens
 
     def segments(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[PromptSegment]:
-        """Returns what rows are shown next, in tokens.
+        """Returns the segments of the rows' next observations.
 
         Raises:
             ConfigError: If a first observation leaves no room for a response.
@@ -408,24 +408,24 @@ class Conversations:
         return segments
 
     def asked(self, row: int) -> PromptSegment:
-        """Returns what a row was shown last."""
+        """Returns the last segment of a row."""
         return self._next[row][1]
 
     def responses(
         self, rows: Sequence[int], segments: Sequence[PromptSegment], samples: Sequence[SampledResponse]
     ) -> list[Response]:
-        """Returns what rows answered to their segments, and goes on from there."""
-        return [self._response(*each) for each in zip(rows, segments, samples, strict=True)]
+        """Returns the rows' responses to their segments, and appends them to the conversations."""
+        return [self._response(*arguments) for arguments in zip(rows, segments, samples, strict=True)]
 
     def _segment(self, row: int, observation: Observation) -> PromptSegment:
-        """Returns what a row is shown next, in tokens."""
-        known = self._next.get(row)
-        if known is None or known[0] is not observation:
+        """Returns the segment of a row's next observation."""
+        pending = self._next.get(row)
+        if pending is None or pending[0] is not observation:
             segment = self.encoder.encode(
                 observation, is_first=row not in self._was_cut, needs_end_of_turn=self._was_cut.get(row, False)
             )
-            self._next[row] = known = observation, segment
-        return known[1]
+            self._next[row] = pending = observation, segment
+        return pending[1]
 
     def _response(self, row: int, segment: PromptSegment, sample: SampledResponse) -> Response:
         if sample.error:

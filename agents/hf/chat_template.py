@@ -1,7 +1,7 @@
-"""How a checkpoint writes conversations, read off its chat template, and why some templates cannot be spoken.
+"""A checkpoint's conversation format, read from its chat template, and the reasons why some templates do not work.
 
-A conversation grows token by token here and is never rendered anew, so a template has to keep everything that was said
-as it was said. Some do not: Qwen3-VL-Thinking drops the thoughts of earlier answers and opens new ones with `<think>`.
+Conversations only grow here, token by token, and are never rendered again, so a template must keep all earlier messages
+unchanged. Some do not: Qwen3-VL-Thinking drops the thoughts of earlier answers and opens new ones with `<think>`.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from transformers import PreTrainedTokenizerBase
 from vlm_envs.responses.formats import KNOWN_TAGS
 
 _NOT_SPOKEN = (
-    "The checkpoint's chat template cannot be spoken turn by turn: it changes what was said, such as the thoughts of "
-    "earlier answers, or opens answers itself. Answers stay in the conversation as they were sampled, so that what is "
-    "trained on is what was read. Use an Instruct checkpoint, or put the template of one into a copy of this one as "
-    "chat_template.jinja: the model then learns to keep its thoughts."
+    "The checkpoint's chat template is not supported: it changes earlier messages, such as the thoughts of earlier "
+    "answers, or opens answers itself. Answers must stay in the conversation as they were sampled, so that training "
+    "sees the same tokens as sampling. Use an Instruct checkpoint, or copy this one and add the template of an "
+    "Instruct checkpoint as chat_template.jinja: the model then learns to keep its thoughts."
 )
 
 _NO_SYSTEM = (
-    "The checkpoint's chat template takes no system message as it was written. Leave out the world's "
-    "system_prompt=True, so that the instructions stand in the first turn."
+    "The checkpoint's chat template does not keep a system message unchanged. Leave out the world's "
+    "system_prompt=True, so that the instructions are in the first turn."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
-    """One turn of a conversation that templates are tried with.
+    """One turn of a conversation for testing templates.
 
     Attributes:
-        num_images: Pictures before the text.
-        text: What the world says.
-        answer: What the model says, or None at the end.
+        num_images: Number of images before the text.
+        text: The world's text.
+        answer: The model's answer, or None at the end.
     """
 
     num_images: int
@@ -51,22 +51,22 @@ PROBE = (
     Exchange(num_images=1, text="three", answer="<think>a third thought</think>\n\n<answer>Left</answer> "),
     Exchange(num_images=1, text="four", answer=None),
 )
-"""Several pictures and none, thoughts in earlier answers, an answer that was cut off, white space at the edges."""
+"""Several images and none, thoughts in earlier answers, an answer that was cut off, white space at the edges."""
 
 SYSTEM_PROBE = " the rules\nof a game\n"
-"""A system message with white space at its edges, too."""
+"""A system message that also has white space at its edges."""
 
 _SYSTEM, _FIRST, _ANSWER, _LATER = "qzsystemqz", "qzfirstqz", "qzanswerqz", "qzlaterqz"
-"""Texts that no template has in it, to find what it writes around them."""
+"""Texts that occur in no template, for finding the text around them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Heads:
-    """What a template writes before the content of a turn.
+    """A template's text before the content of a turn.
 
     Attributes:
-        text: Where the content is text only.
-        images: Where pictures come first.
+        text: Before content that is text only.
+        images: Before content that starts with images.
     """
 
     text: str
@@ -75,15 +75,15 @@ class Heads:
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """What a template writes around pictures, texts and answers.
+    """A template's text around images, texts, and answers.
 
     Attributes:
         first: Before the content of the first turn, without a system message.
-        later: Before that of a later turn, from the end of the answer before it on.
-        image: For one picture, the marker within.
-        opening: Between the text of a turn and where the answer begins.
-        before_answer: At the beginning of every earlier answer, where it was not part of the opening; often empty. The
-            policy says it itself, as SmolVLM its space.
+        later: Before the content of a later turn, starting at the end of the previous answer.
+        image: For one image, including the marker.
+        opening: Between the text of a turn and the start of the answer.
+        before_answer: At the start of every earlier answer, unless it is part of the opening; often empty. The policy
+            samples it itself, such as SmolVLM's space.
     """
 
     first: Heads
@@ -94,14 +94,14 @@ class Dialect:
 
 
 def read_dialect(tokenizer: PreTrainedTokenizerBase, marker: str) -> Dialect:
-    """Returns how a checkpoint writes conversations.
+    """Returns a checkpoint's conversation format.
 
     Args:
         tokenizer: The checkpoint's tokenizer, with its template.
-        marker: What the template writes where a picture goes.
+        marker: The template's text for an image.
 
     Raises:
-        ValueError: If there is no template, it is no template, it takes text only or it changes what was said.
+        ValueError: If there is no valid template, it accepts text only, or it changes earlier messages.
     """
     rendered = rendered_probe(tokenizer)
     if marker not in rendered:
@@ -119,7 +119,7 @@ def read_dialect(tokenizer: PreTrainedTokenizerBase, marker: str) -> Dialect:
     alike_chars = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before_answer, opening, strict=False))
     num_common = sum(1 for _ in alike_chars)
     added = opening[num_common:] or next((tag for tag in sorted(KNOWN_TAGS) if tag in opening), "")
-    alike = all(each.endswith(image) for each in (pictured[0], pictured[2], two_pictures[0]))
+    alike = all(head.endswith(image) for head in (pictured[0], pictured[2], two_pictures[0]))
     if added or image.count(marker) != 1 or not alike:
         raise ValueError(mismatch(rendered))
     return Dialect(
@@ -132,10 +132,10 @@ def read_dialect(tokenizer: PreTrainedTokenizerBase, marker: str) -> Dialect:
 
 
 def read_system(tokenizer: PreTrainedTokenizerBase, dialect: Dialect) -> tuple[str, Heads]:
-    """Returns what a template writes before a system message, and what between it and the first turn's content.
+    """Returns a template's text before a system message, and between it and the first turn's content.
 
     Raises:
-        ValueError: If it takes none.
+        ValueError: If the template does not keep a system message unchanged.
     """
     rendered = rendered_probe(tokenizer, SYSTEM_PROBE)
     plain, pictured = (
@@ -152,38 +152,38 @@ def rendered_probe(tokenizer: PreTrainedTokenizerBase, system: str = "") -> str:
 
     Args:
         tokenizer: The checkpoint's tokenizer, with its template.
-        system: A system message to begin with; empty for none.
+        system: A system message to start with; empty for none.
 
     Raises:
-        ValueError: If there is no template, it is no template or it takes text only.
+        ValueError: If there is no valid template, or it accepts text only.
     """
     if not tokenizer.chat_template:
         raise ValueError(
-            "The checkpoint has no chat template; expected chat_template.jinja or chat_template.json beside the "
+            "The checkpoint has no chat template; expected chat_template.jinja or chat_template.json next to the "
             "tokenizer, as `save_pretrained` of its processor writes it."
         )
     try:
         return _render(tokenizer, PROBE, system)
-    except Exception as error:  # a template is a program: whatever it raises, it cannot be spoken
-        if system:  # without one it was rendered
+    except Exception as error:  # a template is a program and may raise anything
+        if system:  # rendering without one succeeded
             raise ValueError(f"{_NO_SYSTEM} ({type(error).__name__}: {error})") from error
         raise ValueError(_not_rendered(f"{type(error).__name__}: {error}")) from error
 
 
 def mismatch(rendered: str, ours: str | None = None, *, system: str = "") -> str:
-    """Returns why a template cannot be spoken, for an error.
+    """Returns the error message for a template that is not supported.
 
     Args:
-        rendered: What it makes of `PROBE`.
-        ours: What we make of it, if the template could be read at all.
-        system: The system message it was tried with, if any; without one it was found to agree.
+        rendered: The template's rendering of `PROBE`.
+        ours: Our rendering, if the template could be read.
+        system: The system message of the test, if any; the renderings without one agree.
     """
     came = f"\ntemplate: {rendered!r}" if ours is None else f"\nexpected: {ours!r}\ntemplate: {rendered!r}"
     return f"{_NO_SYSTEM if system else _NOT_SPOKEN}{came}"
 
 
 def processor_template(directory: Path) -> str | None:
-    """Returns the template that older releases keep for their processor, or None if there is no such file.
+    """Returns the template that older releases save for the processor, or None if there is no such file.
 
     Raises:
         ValueError: If the file is damaged.
@@ -203,7 +203,7 @@ def processor_template(directory: Path) -> str | None:
 def _around(
     tokenizer: PreTrainedTokenizerBase, exchanges: Sequence[Exchange], said: Sequence[str], system: str = ""
 ) -> list[str] | None:
-    """Returns what a template writes before, between and after what is said; None if it does not keep that."""
+    """Returns a template's text before, between, and after messages; None if it changes the messages."""
     rest, pieces = _render(tokenizer, exchanges, system), []
     for text in said:
         before, found, rest = rest.partition(text)
@@ -228,6 +228,6 @@ def _message(role: str, text: str, num_images: int = 0) -> dict[str, Any]:
 
 def _not_rendered(came: str) -> str:
     return (
-        f"The checkpoint's chat template cannot be rendered with images ({came}); it may take text only. Put the "
-        "template of the vision-language checkpoint it was made from into its directory as chat_template.jinja."
+        f"The checkpoint's chat template cannot be rendered with images ({came}); it may accept text only. Put the "
+        "template of the vision-language checkpoint it was derived from into its directory as chat_template.jinja."
     )

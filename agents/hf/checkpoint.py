@@ -1,4 +1,4 @@
-"""Checkpoint directories: whether they hold a model, what it was trained with, and which device it fits; no torch."""
+"""Checkpoint directories: whether they hold a model, how it was trained, and which device it can use; no torch."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ if TYPE_CHECKING:
 
 
 MODEL_TYPES = ("qwen2_5_vl", "qwen3_vl", "internvl", "smolvlm", "gemma3")
-"""Types of models that can be spoken to: those of `agents.hf.model_families`, here without torch."""
+"""Supported model types: those of `agents.hf.model_families`, without importing torch."""
 
 PROVENANCE = "provenance.json"
-"""What a model was made from, beside it; it decides nothing."""
+"""File in a model's directory that records its origin; it has no effect on its behavior."""
 
 _WEIGHTS = (".safetensors", ".bin")
 
 _DECIDING = (*_WEIGHTS, ".json", ".jinja", ".txt", ".model")
-"""Files of a checkpoint that decide what it says."""
+"""Files of a checkpoint that determine its responses."""
 
 _STARTS = Path(__file__).resolve().parents[2] / "training" / "recipes" / "checkpoints"
-"""Where the starts are that recipes ship."""
+"""Directory of the start checkpoints that recipes ship."""
 
 OF_CHECKPOINTS = ("hf", "hf-told", "hf-blind", "vllm")
-"""Agents that are made from a checkpoint."""
+"""Agents that load a checkpoint."""
 
 FORMAT_ARGUMENTS = ("prompt_format", "representation")
 """World arguments that determine how responses are written."""
 
 
 def require_checkpoint(directory: str | Path) -> Path:
-    """Returns a checkpoint's directory, if one is there and of a model that we can speak to.
+    """Returns a checkpoint's directory, if it exists and its model type is supported.
 
     Args:
-        directory: Local directory with model, tokenizer and image processor, as `save_pretrained` writes it.
+        directory: Local directory with model, tokenizer, and image processor, as `save_pretrained` writes it.
 
     Raises:
-        FileNotFoundError: If there is no checkpoint there.
-        ValueError: If it is of no family that is known.
+        FileNotFoundError: If there is no checkpoint.
+        ValueError: If its model type is not supported.
     """
     path = Path(directory)
     if not (path / "config.json").is_file():
@@ -71,21 +71,20 @@ def require_checkpoint(directory: str | Path) -> Path:
 
 
 def require_weights(directory: Path) -> None:
-    """Refuses a checkpoint that has settings alone.
+    """Refuses a checkpoint without weights.
 
     Raises:
-        FileNotFoundError: If no weights are there.
+        FileNotFoundError: If there are no weights.
     """
     if not any(path.suffix in _WEIGHTS for path in directory.iterdir()):
-        raise FileNotFoundError(
-            f"No weights at {directory}: expected {' or '.join(f'*{each}' for each in _WEIGHTS)} beside config.json."
-        )
+        expected = " or ".join(f"*{suffix}" for suffix in _WEIGHTS)
+        raise FileNotFoundError(f"No weights at {directory}: expected {expected} next to config.json.")
 
 
 def weights_digest(directory: str | Path) -> str:
-    """Returns a hash of a checkpoint's weights and settings, which changes once it is trained on.
+    """Returns a hash of a checkpoint's weights and settings, which training changes.
 
-    What it was made from does not count: equal weights are one model, whichever run they are of.
+    Its origin does not count: equal weights are one model, whichever run they are from.
     """
     digest = hashlib.sha256()
     for path in sorted(Path(directory).iterdir()):
@@ -98,11 +97,11 @@ def weights_digest(directory: str | Path) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class LearntWorld:
-    """A world that a checkpoint has learnt.
+    """A world that a checkpoint was trained on.
 
     Attributes:
-        env_id: Its registered id, with or without the module that registers it in front.
-        kwargs: The arguments it was made with.
+        env_id: Its registered ID, with or without a prefix for the module that registers it.
+        kwargs: Its arguments.
     """
 
     env_id: str
@@ -110,17 +109,17 @@ class LearntWorld:
 
     @property
     def name(self) -> str:
-        """Its id without a module in front."""
+        """Its ID without the module prefix."""
         return self.env_id.rpartition(":")[2]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Learnt:
-    """What a checkpoint has learnt with.
+    """The worlds and sampling settings that a checkpoint was trained with.
 
     Attributes:
-        worlds: In the order in which they were written down; an id may occur several times. Empty if that is not known.
-        sampling: Fields of `SamplingConfig`, as far as they are known.
+        worlds: In recorded order; an ID may occur several times. Empty if not recorded.
+        sampling: The recorded fields of `SamplingConfig`.
     """
 
     worlds: tuple[LearntWorld, ...] = ()
@@ -128,47 +127,48 @@ class Learnt:
 
 
 def shipped_start(recipe: str) -> Path:
-    """Returns the directory of the start that a recipe ships.
+    """Returns the directory of a recipe's start checkpoint.
 
     Raises:
-        ConfigError: If there is none; it names the closest one.
+        ConfigError: If there is none; the message suggests the closest name.
     """
-    known = sorted(path.parent.name for path in _STARTS.glob("*/config.json"))
-    if recipe not in known:
+    recipes = sorted(path.parent.name for path in _STARTS.glob("*/config.json"))
+    if recipe not in recipes:
         raise ConfigError(
-            f"No start ships for a recipe {recipe!r}.{did_you_mean(recipe, known)} There are: {', '.join(known)}."
+            f"The recipe {recipe!r} ships no start checkpoint.{did_you_mean(recipe, recipes)} Recipes that do: "
+            f"{', '.join(recipes)}."
         )
     return _STARTS / recipe
 
 
 def model_in(directory: str | Path) -> Path:
-    """Returns where the model is that a directory is named for: of a run that of its latest checkpoint, else itself.
+    """Returns the model's directory: `latest/model` for the directory of a run, otherwise the directory itself.
 
     Raises:
-        ConfigError: If it is a run of stages, each of which has a model.
+        ConfigError: If it is a staged run, in which each stage has a model.
     """
     path = Path(directory)
     latest = Path("latest", "model")
-    stages = sorted(str(each.parent) for each in path.glob("*/latest")) if (path / STAGES).is_file() else []
+    stages = sorted(str(latest.parent) for latest in path.glob("*/latest")) if (path / STAGES).is_file() else []
     if stages:
-        raise ConfigError(f"{path} is a run of stages. Name one of them: {', '.join(stages)}.")
+        raise ConfigError(f"{path} is a staged run. Choose one of its stages: {', '.join(stages)}.")
     return path / latest if (path / latest / "config.json").is_file() else path
 
 
 def with_model_in(agent: str) -> str:
-    """Returns an agent's name with a run's directory replaced by that of its model, as in `hf:runs/NAME/latest/model`.
+    """Returns an agent's name with a run's directory replaced by its model's, such as `hf:runs/NAME/latest/model`.
 
     Raises:
-        ConfigError: If it is a run of stages, each of which has a model.
+        ConfigError: If it is a staged run, in which each stage has a model.
     """
     kind, _, part = agent.partition(":")
     return f"{kind}:{model_in(part)}" if kind in OF_CHECKPOINTS and part else agent
 
 
 def learnt_with(model: Path) -> Learnt:
-    """Returns what a model has learnt with; nothing where no file says so.
+    """Returns the worlds and settings that a model was trained with; empty if no file records them.
 
-    That is the `provenance.json` beside it, or of what it started from; else the `config.json` of the run it is in.
+    They are read from `provenance.json` in its directory, its own or its start's, or from `config.json` of its run.
 
     Args:
         model: Directory of the checkpoint.
@@ -219,7 +219,7 @@ def _formats(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _learnt_in(file: Path) -> Learnt | None:
-    """Returns what a file says; None if that is nothing."""
+    """Returns the record in a file; None if it has no worlds."""
     try:
         record = parse_object(file.read_bytes(), str(file))
     except BrokenRunDataError as error:
@@ -230,35 +230,35 @@ def _learnt_in(file: Path) -> Learnt | None:
         return None
     try:
         worlds = tuple(
-            LearntWorld(env_id=str(each["env_id"]), kwargs=dict(each.get("kwargs", {}))) for each in record["worlds"]
+            LearntWorld(env_id=str(world["env_id"]), kwargs=dict(world.get("kwargs", {}))) for world in record["worlds"]
         )
         sampling = dict(record.get("sampling", {}))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(
             f"Expected `worlds`, each with an `env_id` and `kwargs`, and `sampling` in {file}; got something else "
-            f"({type(error).__name__}: {error}). Repair it, or move it away and name the world and its arguments."
+            f"({type(error).__name__}: {error}). Repair it, or move it away and set the world and its arguments."
         ) from error
-    known = SamplingConfig.__dataclass_fields__
-    return Learnt(worlds=worlds, sampling={name: value for name, value in sampling.items() if name in known})
+    fields = SamplingConfig.__dataclass_fields__
+    return Learnt(worlds=worlds, sampling={name: value for name, value in sampling.items() if name in fields})
 
 
 def require_device(device: str) -> None:
-    """Refuses a device that is not there.
+    """Refuses a device that is not available.
 
     Args:
-        device: `"auto"`, or a name that torch knows.
+        device: `"auto"`, or torch's name of a device.
 
     Raises:
-        ConfigError: If nothing can be put there.
+        ConfigError: If the device cannot be used.
     """
     if device in ("auto", "cpu"):
         return
-    import torch  # Only now, and nothing built on it
+    import torch  # imported late: this module works without torch
 
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise ConfigError(
             f"--device {device}: torch {torch.__version__} sees no CUDA GPU here. Use --device cpu, or --device auto, "
-            "which takes a GPU where there is one."
+            "which uses a GPU if there is one."
         )
     try:
         torch.empty(0, device=device)
@@ -268,10 +268,10 @@ def require_device(device: str) -> None:
 
 
 def torch_device(device: str) -> torch.device:
-    """Returns torch's device of a name that `require_device` takes; of `"auto"`, the GPU if there is one.
+    """Returns the torch device for a name that `require_device` accepts; for `"auto"`, the GPU if there is one.
 
-    If it is a GPU, this process's attention goes without cuDNN from here on: it plans anew for each shape, and
-    conversations are a token longer in each step. Torch's other kernels take any shape.
+    On a GPU, this disables cuDNN attention in this process: it makes a new plan for each shape, and conversations grow
+    by a token per step. Torch's other kernels accept any shape.
     """
     import torch
 

@@ -1,14 +1,14 @@
-"""Continuous batching: rows join and leave a batch at any time, each as soon as its own prompt is there.
+"""Continuous batching: rows join and leave a batch at any time, each as soon as its own prompt is ready.
 
-Rows that are being answered stand in the first slots of the cache, those that wait for their worlds behind
-them. A step either feeds prompts, of all rows that came since the last, or one token of every row that is being
+Rows that are being answered occupy the first slots of the cache, followed by those that wait for their worlds. A
+step feeds either the prompts of all rows that joined since the last step, or one token of every row that is being
 answered.
 
-Source of the idea: Orca (Yu et al. 2022), iteration-level scheduling; vLLM names the two methods the same.
+Source of the idea: Orca (Yu et al. 2022), iteration-level scheduling; the two methods have vLLM's names.
 
-In the key-value cache, whose rows differ in length, every row has a slot. Its tokens stand at the start of it,
-one behind another, without padding. A pass goes over neighbouring slots; what it adds stands in the last
-columns while it lasts, as in any left-padded batch, and only then moves to each row's own end:
+In the key-value cache, whose rows differ in length, every row has a slot, with its tokens at the start, without
+padding. A pass covers adjacent slots; its new tokens first occupy the last columns, as in any left-padded batch,
+and then move to the end of each row:
 
     before          during a pass        after
     a a a a . .     a a a a . A          a a a a A .
@@ -34,9 +34,9 @@ from agents.hf.hf_agent import AnswersRequests, CheckpointAgent
 from agents.hf.sampler import BufferedLayer, EpisodeDraws, ModelSampler, left_padded, next_positions
 
 JOIN_RATIO = 0.25
-"""Share of the rows being answered that prompts wait for, to be fed together: a pass costs more than a row."""
+"""Prompts wait until they are this fraction of the rows being answered, because a pass costs more than a row."""
 JOIN_WITHIN = 16
-"""Tokens of the rows being answered after which prompts that are fewer are fed all the same."""
+"""Tokens of the rows being answered after which fewer prompts are fed anyway."""
 
 
 class ContinuousHFAgent(AnswersRequests, CheckpointAgent):
@@ -46,7 +46,7 @@ class ContinuousHFAgent(AnswersRequests, CheckpointAgent):
         return ContinuousSampler(self.model, self.encoder, self.sampling, EpisodeDraws(self.seed))
 
     def step(self) -> dict[int, Response]:
-        """Samples a token of every row, or the first one of rows that came; returns the responses that are over."""
+        """Samples one token of every row, or the first one of rows that joined; returns the finished responses."""
         with self._evaluating():
             return super().step()
 
@@ -56,11 +56,11 @@ class _Row:
     """A conversation.
 
     Attributes:
-        slot: Where its keys and values are.
-        pending: Tokens that were sampled and not fed.
-        next_position: Of the next token.
-        ids: Tokens of the response, so far.
-        logprobs: Of them.
+        slot: Slot of its keys and values.
+        pending: Sampled tokens that have not been fed.
+        next_position: Position of the next token.
+        ids: Tokens of the response so far.
+        logprobs: Their log-probabilities.
     """
 
     slot: int
@@ -75,10 +75,10 @@ class _Prompt:
     """A prompt that was fed.
 
     Attributes:
-        row: In whose slot it stands, with or without something behind it.
-        length: Tokens of that slot that end with it.
-        next_position: Of the token behind it.
-        logits_V: What comes behind it, float32.
+        row: Row whose slot starts with it.
+        length: Number of tokens in that slot up to its end.
+        next_position: Position of the token after it.
+        logits_V: Logits of the token after it, float32.
     """
 
     row: int
@@ -88,10 +88,10 @@ class _Prompt:
 
 
 class ContinuousSampler(ModelSampler):
-    """Continues conversations, none of which waits for another. See `ModelSampler` for its arguments."""
+    """Continues conversations without waiting for one another. See `ModelSampler` for its arguments."""
 
     def start(self, rows: RolloutRows, draws: EpisodeDraws | None = None) -> None:
-        """Forgets everything and opens one empty conversation per row, see `ModelSampler`."""
+        """Drops all conversations and opens one empty conversation per row, see `ModelSampler`."""
         self._tokens.draws = draws or self._tokens.draws
         self._row_at = list(range(len(rows.group_of_row)))
         self._cache = SlotCache(len(self._row_at), self.model.device)
@@ -103,22 +103,22 @@ class ContinuousSampler(ModelSampler):
 
     @property
     def has_unfinished_requests(self) -> bool:
-        """Whether any row is yet to be answered."""
+        """Whether any requested response is unfinished."""
         return bool(self._num_active or self._queue)
 
     def add_request(self, row: int, segment: PromptSegment) -> None:
-        """Appends a segment to a row, whose response is to be sampled."""
+        """Appends a segment to a row and requests a response to it."""
         self._queue[row] = segment
 
     def abort(self, row: int) -> None:
-        """Gives up a row that is being answered or was to be; it does not come back."""
+        """Drops the request of a row, which does not return."""
         self._queue.pop(row, None)
         if self._rows[row].slot < self._num_active:
             self._leave([row])
 
     @torch.no_grad()
     def step(self) -> dict[int, SampledResponse]:
-        """Goes on by one token, in all rows or in those that came since; returns the responses that are over."""
+        """Samples one token of all rows, or of those that joined; returns the finished responses."""
         if self._queue and (len(self._queue) >= JOIN_RATIO * self._num_active or self._num_waited >= JOIN_WITHIN):
             self._num_waited = 0
             rows, logits_NV = self._join()
@@ -141,9 +141,9 @@ class ContinuousSampler(ModelSampler):
         return over
 
     def _join(self) -> tuple[list[int], Tensor]:
-        """Feeds the prompts that came, and returns the rows and their logits.
+        """Feeds the prompts that were added, and returns the rows and their logits.
 
-        A prompt that rows begin with is fed once, with the first of them; the others copy it, whenever they come.
+        A first prompt that several rows share is fed once; the other rows copy it, whenever they join.
         """
         queue, self._queue = self._queue, {}
         begins = {row: segment.key for row, segment in queue.items() if not self._goes_on(row)}
@@ -172,11 +172,11 @@ class ContinuousSampler(ModelSampler):
         return rows, torch.stack([prompts[row].logits_V for row in rows])
 
     def _goes_on(self, row: int) -> bool:
-        """Returns whether a row was shown anything before."""
+        """Returns whether a row's conversation has started."""
         return bool(self._rows[row].pending or self._rows[row].next_position)
 
     def _feed_prompts(self, first: int, segments: Mapping[int, PromptSegment]) -> dict[int, _Prompt]:
-        """Feeds what rows are shown, in the slots from `first` on, where they then are."""
+        """Moves rows to the slots from `first` on, and feeds their prompts there."""
         if not segments:
             return {}
         self._bring([*segments], first)
@@ -190,9 +190,9 @@ class ContinuousSampler(ModelSampler):
         }
 
     def _feed(self, start: int, ids: Sequence[np.ndarray[Any, Any]], images: Sequence[ProcessedImage]) -> Tensor:
-        """Feeds tokens to the rows in the slots from `start` on, and returns the logits behind them, float32[N, V]."""
+        """Feeds tokens to the rows in the slots from `start` on, and returns the next logits, float32[N, V]."""
         states = [self._rows[row] for row in self._row_at[start : start + len(ids)]]
-        ids_BT, added_BT = (each.to(self.model.device) for each in left_padded(ids, self.encoder.pad_id))
+        ids_BT, added_BT = (tensor.to(self.model.device) for tensor in left_padded(ids, self.encoder.pad_id))
         relative = self.family.positions(self.model, ids_BT, added_BT, images)
         positions = relative + torch.tensor([[state.next_position] for state in states], device=ids_BT.device)
         for state, end in zip(states, next_positions(positions, added_BT).tolist(), strict=True):
@@ -204,17 +204,17 @@ class ContinuousSampler(ModelSampler):
         return self._logits(ids_BT, positions, images, opened, lambda columns: self._cache.commit(added_BT[:, columns]))
 
     def _leave(self, rows: Sequence[int]) -> None:
-        """Puts rows that are being answered behind those that go on."""
+        """Moves finished rows behind those that continue."""
         self._num_active -= len(rows)
         staying = {*self._row_at[: self._num_active + len(rows)]} - {*rows}
         self._bring([row for row in self._row_at if row in staying], 0)
 
     def _bring(self, rows: Sequence[int], start: int) -> None:
-        """Has rows change places with others until they have the slots from `start` on, in whatever order."""
+        """Swaps rows with others until the given ones occupy the slots from `start` on, in any order."""
         stop = start + len(rows)
         misplaced = [row for row in rows if not start <= self._rows[row].slot < stop]
         strangers = [row for row in self._row_at[start:stop] if row not in rows]
-        here, there = ([self._rows[row].slot for row in each] for each in (misplaced, strangers))
+        here, there = ([self._rows[row].slot for row in moved] for moved in (misplaced, strangers))
         self._cache.copy([*here, *there], [*there, *here])
         for row, slot in zip([*misplaced, *strangers], [*there, *here], strict=True):
             self._rows[row].slot = slot
@@ -223,7 +223,7 @@ class ContinuousSampler(ModelSampler):
 
 @dataclass
 class _Window:
-    """The slots that a pass goes over, `start` to `stop`, and the columns before those it adds."""
+    """The slots of a pass, `start` to `stop`, and the number of columns before its new ones."""
 
     start: int = 0
     stop: int = 0
@@ -231,18 +231,18 @@ class _Window:
 
 
 class _SlotLayer(BufferedLayer):
-    """One layer's keys and values in slots."""
+    """Keys and values of one layer, in slots."""
 
     def __init__(self, window: _Window, num_slots: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._window, self._num_slots = window, num_slots
 
     def get_seq_length(self) -> int:
-        """Returns the columns before those that a pass adds."""
+        """Returns the number of columns before the new ones of a pass."""
         return self._window.num_past
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Puts states, shape (rows, heads, tokens, head_dim), into the last columns, and returns all of the window."""
+        """Writes states, shape (rows, heads, tokens, head_dim), into the last columns; returns the whole window."""
         window, end = self._window, self._window.num_past + key_states.shape[-2]
         self._reserve(end, self._num_slots, key_states)
         rows = self._buffers[:, window.start : window.stop, :, :end]
@@ -250,7 +250,7 @@ class _SlotLayer(BufferedLayer):
         return rows[0], rows[1]
 
     def move(self, slots_N: Tensor, from_N: Tensor, to_N: Tensor) -> None:
-        """Copies columns of slots to other columns of them."""
+        """Copies columns of slots to other columns of the same slots."""
         self._buffers[:, slots_N, :, to_N] = self._buffers[:, slots_N, :, from_N]
 
     def copy(self, from_N: Tensor, to_N: Tensor, num_columns: int) -> None:
@@ -259,14 +259,14 @@ class _SlotLayer(BufferedLayer):
 
 
 class SlotCache(Cache):
-    """A drop-in for transformers' `DynamicCache`, for a pass over some of its slots at a time.
+    """A drop-in replacement for transformers' `DynamicCache`, for passes over some of its slots.
 
     Args:
-        num_slots: Most rows.
-        device: Where indices go.
+        num_slots: Number of slots.
+        device: Device of the indices.
 
     Attributes:
-        lengths: int64[slots], tokens in each.
+        lengths: int64[slots], number of tokens in each slot.
     """
 
     def __init__(self, num_slots: int, device: torch.device | str = "cpu") -> None:
@@ -279,12 +279,12 @@ class SlotCache(Cache):
         return cast("list[_SlotLayer]", self.layers)
 
     def open(self, start: int, stop: int, added_BT: Tensor) -> Tensor:
-        """Prepares a pass over neighbouring slots.
+        """Prepares a pass over adjacent slots.
 
         Args:
             start: First slot.
-            stop: Behind the last one.
-            added_BT: int64, 1 for tokens that are fed and no padding; padding stands on the left.
+            stop: One past the last slot.
+            added_BT: int64, 1 for new tokens, 0 for padding, which is on the left.
 
         Returns:
             int64 `(B, past + T)`, the pass's `attention_mask`.
@@ -296,7 +296,7 @@ class SlotCache(Cache):
         return torch.cat([past_BT.long(), added_BT], dim=1)
 
     def commit(self, added_BT: Tensor) -> None:
-        """Moves what the pass added, which `open` was told of, to the ends of its rows."""
+        """Moves the tokens of the pass, given to `open`, to the ends of their rows."""
         window = self._window
         rows_N, tokens_N = added_BT.nonzero(as_tuple=True)
         slots_N = rows_N + window.start
@@ -307,16 +307,16 @@ class SlotCache(Cache):
         self.lengths[window.start : window.stop] += added_BT.sum(1)
 
     def copy(self, from_slots: Sequence[int], to_slots: Sequence[int], lengths: Sequence[int] | None = None) -> None:
-        """Copies slots to others, all at once: what is copied is what was there before.
+        """Copies slots to others; sources are read before any target is written.
 
         Args:
-            from_slots: N slots.
-            to_slots: N others.
-            lengths: How many of their first tokens; None for all.
+            from_slots: N source slots.
+            to_slots: N target slots.
+            lengths: Number of tokens to copy from the start; None for all.
         """
         if not from_slots:
             return
-        from_N, to_N = (torch.tensor(list(each), device=self.lengths.device) for each in (from_slots, to_slots))
+        from_N, to_N = (torch.tensor(list(slots), device=self.lengths.device) for slots in (from_slots, to_slots))
         lengths_N = self.lengths[from_N] if lengths is None else torch.tensor(list(lengths)).to(from_N)
         for layer in self._slot_layers:
             layer.copy(from_N, to_N, int(lengths_N.max()))

@@ -1,10 +1,9 @@
-"""What a family of vision-language models is to us: pictures to features, tokens to positions and hidden states.
+"""The interface of a family of vision-language models: image features, token positions, and hidden states.
 
-Pictures become features in a step of their own, so that whoever needs them several times computes them once:
-siblings that are shown the same picture, the passes over one batch, a policy and its reference that share a
-frozen tower.
+Image features are computed in a separate step, so that they can be shared: by group members with the same image, by
+the passes over one batch, and by a policy and its reference with the same frozen tower.
 
-A family of `agents.hf.model_families` overrides what is its own.
+A family in `agents.hf.model_families` overrides the parts that differ.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ from vlm_envs.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessedImage:
-    """A picture as a family's image processor gives it.
+    """An image in the format of a family's image processor.
 
     Attributes:
-        inputs: Arguments of the vision tower by name. Along their first axis pictures are put one behind the other.
-        num_tokens: Placeholders it takes in the prompt, one per feature vector.
-        key: What tells its content from others'.
-        size_px: Height and width to which the image processor scaled the whole picture; None where that is not known.
+        inputs: Arguments of the vision tower by name; images are concatenated along the first axis.
+        num_tokens: Number of placeholders in the prompt, one per feature vector.
+        key: Identifies the content; equal keys mean equal content.
+        size_px: Height and width to which the image processor scaled the whole image; None if unknown.
     """
 
     inputs: Mapping[str, npt.NDArray[Any]]
@@ -42,17 +41,17 @@ class ProcessedImage:
 
     @property
     def nbytes(self) -> int:
-        """Bytes it takes in memory."""
+        """Size in memory."""
         return sum(value.nbytes for value in self.inputs.values())
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageFeatures:
-    """What a vision tower makes of pictures: N vectors, one per placeholder, in the order of the placeholders.
+    """Output of a vision tower: N vectors, one per placeholder, in the order of the placeholders.
 
     Attributes:
-        tokens_ND: What takes the place of the placeholders' embeddings.
-        layers: `(N, D)` each, what is added behind the first layers of the language model (DeepStack); often none.
+        tokens_ND: Vectors that replace the placeholders' embeddings.
+        layers: `(N, D)` each, added to the output of the first layers of the language model (DeepStack); often empty.
     """
 
     tokens_ND: Tensor
@@ -60,41 +59,41 @@ class ImageFeatures:
 
     @property
     def nbytes(self) -> int:
-        """Bytes they take in memory."""
-        return sum(each.nbytes for each in (self.tokens_ND, *self.layers))
+        """Size in memory."""
+        return sum(tensor.nbytes for tensor in (self.tokens_ND, *self.layers))
 
     def copied(self) -> ImageFeatures:
-        """Returns features that hold no more memory than they show."""
-        return ImageFeatures(tokens_ND=self.tokens_ND.clone(), layers=tuple(each.clone() for each in self.layers))
+        """Returns a copy that does not keep a larger tensor alive."""
+        return ImageFeatures(tokens_ND=self.tokens_ND.clone(), layers=tuple(layer.clone() for layer in self.layers))
 
     def select(self, index: Tensor | slice) -> ImageFeatures:
-        """Returns some of the vectors, in the order of the index."""
-        return ImageFeatures(tokens_ND=self.tokens_ND[index], layers=tuple(each[index] for each in self.layers))
+        """Returns the indexed vectors, in the order of the index."""
+        return ImageFeatures(tokens_ND=self.tokens_ND[index], layers=tuple(layer[index] for layer in self.layers))
 
     def to(self, device: torch.device | str) -> ImageFeatures:
         """Returns the features on another device, without gradients."""
-        layers = tuple(each.detach().to(device) for each in self.layers)
+        layers = tuple(layer.detach().to(device) for layer in self.layers)
         return ImageFeatures(tokens_ND=self.tokens_ND.detach().to(device), layers=layers)
 
 
 def placeholder_order(is_image_BT: Tensor) -> Tensor:
-    """Returns for each placeholder which feature it takes, row by row, int64[B, T]; elsewhere it means nothing."""
+    """Returns the feature index of each placeholder, row by row, int64[B, T]; undefined elsewhere."""
     return (is_image_BT.flatten().cumsum(0) - 1).view_as(is_image_BT)
 
 
 def joined(features: Sequence[ImageFeatures]) -> ImageFeatures:
-    """Returns the features of several pictures, or groups of them, one behind the other; there must be one at least."""
-    layers = tuple(torch.cat(each) for each in zip(*(each.layers for each in features), strict=True))
-    return ImageFeatures(tokens_ND=torch.cat([each.tokens_ND for each in features]), layers=layers)
+    """Returns the concatenated features of one or more images or groups of images."""
+    layers = tuple(torch.cat(layer) for layer in zip(*(part.layers for part in features), strict=True))
+    return ImageFeatures(tokens_ND=torch.cat([part.tokens_ND for part in features]), layers=layers)
 
 
 def vision_inputs(images: Sequence[ProcessedImage], device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
-    """Returns the vision tower's arguments for pictures, one behind the other; empty without pictures.
+    """Returns the vision tower's arguments for the concatenated images; empty without images.
 
     Args:
-        images: Pictures of one family.
-        device: Where to.
-        dtype: Type of what is floating point.
+        images: Images of one family.
+        device: Target device.
+        dtype: Type of floating-point inputs.
     """
     inputs = {}
     for name in images[0].inputs if images else ():
@@ -104,46 +103,46 @@ def vision_inputs(images: Sequence[ProcessedImage], device: torch.device, dtype:
 
 
 def image_token(tokenizer: PreTrainedTokenizerBase, token_id: int) -> str:
-    """Returns the token that a model's configuration names by its id.
+    """Returns the text of the token with an ID from a model's configuration.
 
     Raises:
-        ValueError: If the tokenizer has none.
+        ValueError: If the tokenizer has no such token.
     """
     token: Any = tokenizer.convert_ids_to_tokens(token_id)
     if token is None:
         raise ValueError(
-            f"The tokenizer has no token {token_id}, which config.json names for pictures. Tokenizer and model have to "
-            "come from one checkpoint."
+            f"The tokenizer has no token {token_id}, the image token of config.json. Tokenizer and model must be from "
+            "the same checkpoint."
         )
     return str(token)
 
 
 def require_pixels(max_pixels: int, smallest: int) -> None:
-    """Raises `ConfigError` if the limit of a picture is below what the smallest one has."""
+    """Raises `ConfigError` if a pixel limit is below the size of the smallest image."""
     if max_pixels < smallest:
         raise ConfigError(
-            f"max_image_pixels must be at least {smallest}, which this checkpoint makes of the smallest picture; got "
+            f"max_image_pixels must be at least {smallest}, this checkpoint's size of the smallest image; got "
             f"{max_pixels}."
         )
 
 
 class ImageReader(ABC):
-    """How a checkpoint takes images: what its vision tower is given, and what stands for one in the prompt.
+    """Converts images into a checkpoint's inputs: those of its vision tower, and placeholders in the prompt.
 
     Args:
         tokenizer: The checkpoint's tokenizer.
-        image_processor: The checkpoint's own, of those that need no torchvision.
-        config: The model's.
+        image_processor: The checkpoint's own, of a class that does not need torchvision.
+        config: The model's configuration.
 
     Attributes:
-        marker: What the chat template writes where an image goes.
-        placeholder: The token that feature vectors take the place of.
-        max_aspect_ratio: Longer side by shorter side of the most elongated image that it takes.
+        marker: The chat template's text for an image.
+        placeholder: The token that feature vectors replace.
+        max_aspect_ratio: Largest accepted ratio of the longer to the shorter side.
         trims_text: Whether the family's chat templates strip white space from texts and answers. Texts are then
             stripped here, too; answers stay as they were sampled.
 
     Raises:
-        ValueError: If the tokenizer lacks a token that the family writes images with.
+        ValueError: If the tokenizer lacks one of the family's image tokens.
     """
 
     max_aspect_ratio = 200
@@ -155,44 +154,44 @@ class ImageReader(ABC):
 
     @abstractmethod
     def read(self, image: npt.NDArray[np.uint8], key: bytes) -> tuple[ProcessedImage, str]:
-        """Returns an image as the model takes it, and what stands in the prompt in the marker's place.
+        """Returns an image as the model's input, and the placeholder text that replaces the marker in the prompt.
 
         Args:
             image: uint8[height, width, 3].
-            key: What tells its content from others'.
+            key: Identifies the content; equal keys mean equal content.
         """
 
     @abstractmethod
     def limit_pixels(self, max_pixels: int) -> None:
-        """Has larger images scaled down, by the image processor's own setting, which a checkpoint then keeps.
+        """Scales down larger images, through the image processor's own setting, which is saved with a checkpoint.
 
         Args:
-            max_pixels: Most pixels that the tower is shown of one image, in all of its tiles.
+            max_pixels: Most pixels of one image in the tower's input, over all of its tiles.
 
         Raises:
-            ConfigError: If that is less than the smallest image has.
+            ConfigError: If the limit is below the size of the smallest image.
         """
 
     def processed(self, image: npt.NDArray[np.uint8], **settings: Any) -> Any:
-        """Returns what the image processor makes of an image."""
-        # Where channels are has to be said: an image of one or three rows could be read either way
+        """Returns the image processor's output for an image."""
+        # The channel axis must be specified: the layout of an image with one or three rows is ambiguous
         return self.image_processor(images=[image], return_tensors="np", input_data_format="channels_last", **settings)
 
 
 _NO_MASK = torch.empty(1, 1, 0, 0)
-"""The attention mask of passes that mask in another way: transformers takes four axes for a finished mask."""
+"""The attention mask of passes with other masking: transformers takes four axes for a finished mask."""
 
 
 class Family:
-    """A model family: a vision tower, then a causal language model over its features and the tokens between them.
+    """A model family: a vision tower, and a causal language model over its features and the text tokens.
 
-    `model` has the backbone as `.model`, be it a policy or a critic.
+    `model` has the backbone as `.model`, whether it is a policy or a critic.
 
     Attributes:
-        model_types: The `model_type`s of `config.json` that are of this family.
-        keeps_images_whole: Whether the tokens of an image attend to each other in both directions, so that they have
-            to be fed at once.
-        image_processor_class: Reads a checkpoint's image processor, and needs no torchvision.
+        model_types: The `model_type`s in `config.json` of this family.
+        keeps_images_whole: Whether the tokens of an image attend to each other in both directions, so that they must
+            be fed together.
+        image_processor_class: Loads a checkpoint's image processor; does not need torchvision.
         reader_class: Its `ImageReader`.
     """
 
@@ -202,23 +201,23 @@ class Family:
     reader_class: type[ImageReader]
 
     def image_features(self, model: Any, images: Sequence[ProcessedImage]) -> ImageFeatures:
-        """Returns the features of images, of which the tower gives as many for each tile; at least one image."""
+        """Returns the features of at least one image; the tower returns equally many for each tile."""
         tower = model.model.vision_tower
         shown = model.model.get_image_features(**vision_inputs(images, tower.device, tower.dtype), return_dict=True)
         return ImageFeatures(tokens_ND=shown.pooler_output.flatten(0, 1))
 
     def positions(self, model: Any, ids_BT: Tensor, mask_BT: Tensor, images: Sequence[ProcessedImage]) -> Tensor:
-        """Returns positions in padded rows, starting at 0 in each, int64 with rows and tokens as its last two axes.
+        """Returns positions in padded rows, starting at 0 in each; int64, with rows and tokens as the last two axes.
 
-        Here the number of tokens before each; padding behind a row goes on counting.
+        By default the number of tokens before each; padding after a row continues counting.
 
         Args:
-            model: Computes them as it was trained to.
+            model: Computes positions as in its training.
             ids_BT: int64, tokens.
             mask_BT: int64, 1 for tokens that are not padding, anywhere in the row.
             images: The images of all rows in the order of their placeholders.
         """
-        # Where positions fall back, transformers sees the start of another sequence packed into the row
+        # transformers treats a drop in positions as the start of another sequence packed into the row
         is_behind_BT = mask_BT.flip(-1).cumsum(-1).flip(-1) == 0
         return ((mask_BT + is_behind_BT).cumsum(-1) - 1).clamp(min=0)
 
@@ -238,12 +237,12 @@ class Family:
         Args:
             model: With its backbone.
             ids_BT: int64, tokens.
-            features: Of the placeholders among them, row by row; None without any.
-            positions: Of the tokens, as `positions` gives them.
-            mask: int64 `(B, past + T)`, 1 for tokens that may be attended to; None where all before a token may.
-            cache: Keys and values of the tokens before; they are appended to.
-            tree: `agents.hf.row_passes.PrefixTree` whose N nodes the tokens are, `(1, N)`; of a model that
-                takes them.
+            features: Features of the placeholders among the tokens, row by row; None without any.
+            positions: Positions of the tokens, as `positions` returns them.
+            mask: int64 `(B, past + T)`, 1 for tokens that may be attended to; None if all earlier tokens may.
+            cache: Keys and values of the earlier tokens; extended in place.
+            tree: `agents.hf.row_passes.PrefixTree` whose N nodes are the tokens, `(1, N)`, for a model that supports
+                it.
         """
         output = model.model(
             input_ids=ids_BT,
@@ -258,11 +257,11 @@ class Family:
         return hidden_BTD
 
     def attention(self, model: Any, ids_BT: Tensor, mask: Tensor | None) -> Any:
-        """Returns the backbone's `attention_mask`: the mask of `hidden_states`, unless it is more than causal."""
+        """Returns the backbone's `attention_mask`: the mask of `hidden_states`, unless attention is not only causal."""
         return mask
 
     def tower_output(self, features: ImageFeatures) -> Any:
-        """Returns features in the form in which the backbone has them from its own tower."""
+        """Returns features in the format of the backbone's own tower."""
         return BaseModelOutputWithPooling(pooler_output=features.tokens_ND)
 
     def logits(self, model: Any, hidden_ND: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""An agent that is a checkpoint directory of any family in `agents.hf.model_families`, the tiny one included."""
+"""An agent that loads a checkpoint directory of any family in `agents.hf.model_families`, including the tiny one."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from vlm_envs.trajectory import Observation
 def load_checkpoint(
     directory: str | Path, *, dtype: str | torch.dtype = "auto", attention: str | None = None
 ) -> tuple[Any, ChatEncoder]:
-    """Returns what a checkpoint directory holds, as `save_pretrained` writes it.
+    """Returns the model and the encoder of a checkpoint directory, as written by `save_pretrained`.
 
     Args:
-        directory: Local directory with model, tokenizer and image processor.
-        dtype: Weights' type; `"auto"` keeps the checkpoint's.
-        attention: How transformers computes attention, as it calls it; None leaves the choice to it.
+        directory: Local directory with model, tokenizer, and image processor.
+        dtype: Type of the weights; `"auto"` keeps the checkpoint's.
+        attention: transformers' name of the attention implementation; None for its default.
 
     Returns:
-        The model in evaluation mode, and the encoder that speaks its chat format.
+        The model in evaluation mode, and the encoder for its chat format.
 
     Raises:
-        FileNotFoundError: If there is no checkpoint there.
-        ValueError: If it is of no family that is known, incomplete or damaged.
+        FileNotFoundError: If there is no checkpoint.
+        ValueError: If its model type is not supported, or it is incomplete or damaged.
     """
     path = require_checkpoint(directory)
     encoder = load_encoder(path)
@@ -52,11 +52,11 @@ def load_checkpoint(
 
 
 def load_encoder(directory: str | Path) -> ChatEncoder:
-    """Returns the chat format of a checkpoint, whose weights need not be there.
+    """Returns the chat encoder of a checkpoint, which may be without weights.
 
     Raises:
-        FileNotFoundError: If there is no checkpoint there.
-        ValueError: If it is of no family that is known, incomplete or damaged.
+        FileNotFoundError: If there is no checkpoint.
+        ValueError: If its model type is not supported, or it is incomplete or damaged.
     """
     path = require_checkpoint(directory)
     try:
@@ -74,19 +74,19 @@ def load_encoder(directory: str | Path) -> ChatEncoder:
 def loaded_or_given(
     agent: str, directory: str | Path | None, model: Any, encoder: ChatEncoder | None, *, dtype: str = "auto"
 ) -> tuple[Any, ChatEncoder]:
-    """Returns the model and the encoder that an agent is made from: a checkpoint's, or both as they are given.
+    """Returns the model and the encoder of an agent: a checkpoint's, or those passed in.
 
     Args:
-        agent: What the agent is called.
-        directory: A checkpoint, as `load_checkpoint` reads it; None for the other two.
+        agent: The agent's name.
+        directory: A checkpoint, as `load_checkpoint` reads it; None for `model` and `encoder`.
         model: A model in memory.
         encoder: Its chat format.
-        dtype: Type of a checkpoint's weights; `"auto"` keeps it.
+        dtype: Type of a checkpoint's weights; `"auto"` keeps the checkpoint's.
 
     Raises:
         ConfigError: If there is neither a directory nor a model with its encoder, or both.
         FileNotFoundError: If there is no checkpoint.
-        ValueError: If it is of no family that is known, incomplete or damaged.
+        ValueError: If its model type is not supported, or it is incomplete or damaged.
     """
     given = (directory is not None, model is not None, encoder is not None)
     if given not in ((True, False, False), (False, True, True)):
@@ -100,29 +100,29 @@ def loaded_or_given(
 
 
 class CheckpointAgent(ABC):
-    """An agent whose responses a transformers model samples; a `LearningAgent`, but for how it responds.
+    """An agent whose responses are sampled from a transformers model; a `LearningAgent` without `respond`.
 
-    Each response is drawn from a random stream of its own, which the agent's seed, the number of the rollout, the row
-    and its turn decide; of rollouts that are played together each has its own number, and rows of its own. So what an
-    episode is does not depend on who else is asked, and when, but for floating-point ties.
+    Each response is drawn from its own random stream, determined by the agent's seed, the rollout's number, the row,
+    and the turn; rollouts played together have separate numbers and rows. Episodes therefore do not depend on
+    scheduling, except for floating-point ties.
 
     Args:
         directory: A checkpoint, as `load_checkpoint` reads it; None for `model` and `encoder`.
-        model: A model of a known family in memory, used as it is and where it is.
+        model: A model of a supported family in memory, used as is and on its current device.
         encoder: Its chat format.
-        sampling: How responses are drawn.
+        sampling: Sampling settings.
         seed: Seed of the sampling.
-        device: Where a checkpoint's model runs; `"auto"` for a GPU if there is one.
-        dtype: Type of a checkpoint's weights; `"auto"` keeps it.
+        device: Device of a checkpoint's model; `"auto"` for a GPU if there is one.
+        dtype: Type of a checkpoint's weights; `"auto"` keeps the checkpoint's.
 
     Raises:
         ConfigError: If there is neither a directory nor a model with its encoder, or both.
         FileNotFoundError: If there is no checkpoint.
-        ValueError: If it is of no family that is known, incomplete or damaged, or there is no such device.
+        ValueError: If its model type is not supported, it is incomplete or damaged, or there is no such device.
     """
 
     kind: ClassVar[str] = "hf"
-    """What boards tell it from others by, beside its weights."""
+    """Distinguishes agents of different kinds with the same weights on boards."""
 
     def __init__(
         self,
@@ -149,45 +149,45 @@ class CheckpointAgent(ABC):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What tells a checkpoint from others, wherever it lies; nothing for a model in memory, which may yet learn."""
+        """Name and weights digest of a checkpoint, independent of its path; empty for a model in memory."""
         return {} if self.directory is None else {"name": self.kind, "weights": weights_digest(self.directory)}
 
     def sync(self, policy: Any, version: int) -> None:
-        """Acts with these weights from the next episode on; they are shared, not copied."""
+        """Uses these weights from the next episode on; they are shared, not copied."""
         if policy is not self.model or (version != self.policy_version and _sees_anew(policy)):
             self._sampler.seen.forget()
         self.model = self._sampler.model = policy
         self.policy_version = version
 
     def release(self) -> None:
-        """Lets go of the conversations, and of pictures unless the tower is frozen: nobody asks for them again."""
+        """Frees the conversations, and image features unless the tower is frozen."""
         self._sampler.start(RolloutRows())
         self._conversations.release()
         if _sees_anew(self.model):
             self._sampler.seen.forget()
 
     def start(self, worlds: Any, rows: RolloutRows | None = None) -> None:
-        """Opens one conversation per row, or per world where none are given."""
+        """Opens one conversation per row, or per world if no rows are given."""
         rows = rows or RolloutRows.ungrouped(worlds.num_envs)
         self._sampler.start(rows, EpisodeDraws(self.seed, self._num_rollouts, rows))
         self._num_rollouts += len(rows.batch_sizes)
         self._conversations.start()
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns how many rollouts there were, which decide the random streams of the next."""
+        """Returns the number of rollouts so far, which determines the next random streams."""
         return {"num_rollouts": self._num_rollouts}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue with the next rollout."""
+        """Continues with the next rollout."""
         self._num_rollouts = state["num_rollouts"]
 
     def fits(self, row: int, observation: Observation) -> bool:
-        """Returns whether there is room for an observation and the longest response to it."""
+        """Returns whether the context has room for an observation and the longest response to it."""
         return self._conversations.fits(row, observation)
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
-        """Has the model, which may be in training, in evaluation mode for a while."""
+        """Sets the model, which may be in training mode, to evaluation mode for the duration."""
         if not self.model.training:
             yield
             return
@@ -199,7 +199,7 @@ class CheckpointAgent(ABC):
 
     @abstractmethod
     def _make_sampler(self) -> Any:
-        """Returns what samples: with `model`, `seen` and `start(rows)`."""
+        """Returns the sampler, with `model`, `seen`, and `start(rows)`."""
 
 
 class HFAgent(CheckpointAgent):
@@ -221,7 +221,7 @@ class HFAgent(CheckpointAgent):
 
 
 class AnswersRequests:
-    """The part of an agent that makes it a `ContinuousAgent`, given its `_sampler` and `_conversations`.
+    """Makes an agent with `_sampler` and `_conversations` a `ContinuousAgent`.
 
     The sampler has the methods of vLLM's engine: `add_request`, `step`, `abort`.
     """
@@ -230,7 +230,7 @@ class AnswersRequests:
     _conversations: Conversations
 
     def add_request(self, row: int, observation: Observation) -> None:
-        """Asks for the response to what a row shows now.
+        """Requests the response to a row's current observation.
 
         Raises:
             ConfigError: If a first observation leaves no room for a response.
@@ -239,17 +239,17 @@ class AnswersRequests:
         self._sampler.add_request(row, segment)
 
     def step(self) -> dict[int, Response]:
-        """Goes on with all rows that are yet to be answered; returns the responses that are over."""
+        """Advances all unfinished rows; returns the finished responses."""
         samples = self._sampler.step()
         rows = list(samples)
         segments = [self._conversations.asked(row) for row in rows]
         return dict(zip(rows, self._conversations.responses(rows, segments, list(samples.values())), strict=True))
 
     def abort(self, row: int) -> None:
-        """Gives up what was asked for a row."""
+        """Drops the request of a row."""
         self._sampler.abort(row)
 
 
 def _sees_anew(policy: Any) -> bool:
-    """Returns whether training changes what a model makes of pictures."""
+    """Returns whether training changes a model's image features."""
     return any(weight.requires_grad for part in vision_parts(policy) for weight in part.parameters())

@@ -1,8 +1,8 @@
 """The families of vision-language models by model type: Qwen-VL, InternVL 3, SmolVLM2, and Gemma 3.
 
-In Gemma 3, tokens of one image attend to each other in both directions, and most layers see a window only. Its
-masks are made here, from positions: transformers counts columns, of which ours may be padding in the middle of
-a row, and a window of columns is then not one of tokens.
+In Gemma 3, tokens of one image attend to each other in both directions, and most layers use a sliding window. Its
+masks are computed here, from positions: transformers counts columns, but ours may contain padding within a row, so
+that a window of columns is not a window of tokens.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class QwenVLImages(ImageReader):
     """One placeholder for each square of merged patches."""
 
     def read(self, image: npt.NDArray[np.uint8], key: bytes) -> tuple[ProcessedImage, str]:
-        """Returns an image's patches, and its placeholders."""
+        """Returns an image's patches and its placeholders."""
         processed = self.processed(image)
         grid = np.asarray(processed["image_grid_thw"], np.int64)
         patch_px = self.image_processor.patch_size
@@ -59,29 +59,29 @@ class QwenVLImages(ImageReader):
         return read, self.placeholder * read.num_tokens
 
     def limit_pixels(self, max_pixels: int) -> None:
-        """Has larger pictures scaled down."""
+        """Scales down larger images."""
         processor = self.image_processor
         require_pixels(max_pixels, (processor.patch_size * processor.merge_size) ** 2)
-        low, high = processor.size["shortest_edge"], processor.size["longest_edge"]  # in pixels, for all their names
+        low, high = processor.size["shortest_edge"], processor.size["longest_edge"]  # pixel counts, despite the names
         processor.size = {"shortest_edge": min(low, max_pixels), "longest_edge": min(high, max_pixels)}
 
 
 class QwenVL(Family):
-    """Its tower is called `visual`, and positions have three axes."""
+    """Qwen2.5-VL and Qwen3-VL, whose tower is called `visual` and whose positions have three axes."""
 
     model_types = ("qwen2_5_vl", "qwen3_vl")
     image_processor_class = Qwen2VLImageProcessorPil
     reader_class = QwenVLImages
 
     def image_features(self, model: Any, images: Sequence[ProcessedImage]) -> ImageFeatures:
-        """Returns the features of pictures."""
+        """Returns the features of images."""
         tower = model.model.visual
         shown = model.model.get_image_features(**vision_inputs(images, tower.device, tower.dtype), return_dict=True)
         layers = getattr(shown, "deepstack_features", None) or ()
         return ImageFeatures(tokens_ND=torch.cat(shown.pooler_output), layers=tuple(map(torch.cat, layers)))
 
     def positions(self, model: Any, ids_BT: Tensor, mask_BT: Tensor, images: Sequence[ProcessedImage]) -> Tensor:
-        """Returns positions along time, height and width, int64[3, B, T]."""
+        """Returns positions along time, height, and width, int64[3, B, T]."""
         if not images:
             return ((mask_BT.cumsum(-1) - 1) * mask_BT).expand(3, *mask_BT.shape)
         backbone = model.model
@@ -96,16 +96,16 @@ class QwenVL(Family):
         return positions
 
     def tower_output(self, features: ImageFeatures) -> Any:
-        """Returns features as lists of tensors, one per picture or group of them."""
-        tokens: Any = [features.tokens_ND]  # lists, whatever the annotations of transformers say
-        layers: Any = [[each] for each in features.layers]
+        """Returns features as lists of tensors, one per image or group of images."""
+        tokens: Any = [features.tokens_ND]  # lists, despite the annotations of transformers
+        layers: Any = [[layer] for layer in features.layers]
         return BaseModelOutputWithDeepstackFeatures(pooler_output=tokens, deepstack_features=layers)
 
 
 class InternVLImages(ImageReader):
-    """Cuts a picture into tiles, as the family's processor does.
+    """Cuts an image into tiles, like the family's processor.
 
-    With `"max_patches": 1` in the checkpoint's preprocessor_config.json a picture is one tile.
+    With `"max_patches": 1` in the checkpoint's preprocessor_config.json an image is one tile.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> None:
@@ -115,8 +115,8 @@ class InternVLImages(ImageReader):
         self._end = getattr(tokenizer, "end_image_token", "</img>")
 
     def read(self, image: npt.NDArray[np.uint8], key: bytes) -> tuple[ProcessedImage, str]:
-        """Returns a picture's tiles, the thumbnail last, and its placeholders between start and end."""
-        # The family's processor always asks for tiles, whatever the image processor's own setting is
+        """Returns an image's tiles, the thumbnail last, and its placeholders between start and end."""
+        # The family's processor always requests tiles, whatever the image processor's own setting
         processed = self.processed(image, crop_to_patches=True)
         tiles = np.asarray(processed["pixel_values"], np.float32)
         read = ProcessedImage(
@@ -135,7 +135,7 @@ class InternVLImages(ImageReader):
         return rows * height, columns * width
 
     def limit_pixels(self, max_pixels: int) -> None:
-        """Has larger pictures cut into fewer tiles; beside several there is the thumbnail."""
+        """Cuts larger images into fewer tiles; several tiles are followed by a thumbnail."""
         processor = self.image_processor
         num_tiles = max_pixels // (processor.size["height"] * processor.size["width"])
         require_pixels(max_pixels, processor.size["height"] * processor.size["width"])
@@ -152,23 +152,23 @@ class InternVL(Family):
 
 
 LEAST_TRANSFORMERS = Version("5.21")
-"""Features of tiles come one by one from it on."""
+"""From this version on, features of tiles are returned one by one."""
 
 
 class SmolVLMImages(ImageReader):
-    """Cuts a picture up as the family's processor does.
+    """Cuts an image into tiles, like the family's processor.
 
-    With `"do_image_splitting": false` in the checkpoint's preprocessor_config.json a picture is one tile.
+    With `"do_image_splitting": false` in the checkpoint's preprocessor_config.json an image is one tile.
 
     Raises:
-        ConfigError: With a version of transformers that lays features of tiles out otherwise.
+        ConfigError: With a version of transformers that arranges the features of tiles differently.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> None:
         if Version(transformers.__version__) < LEAST_TRANSFORMERS:
             raise ConfigError(
-                f"SmolVLM takes transformers {LEAST_TRANSFORMERS} or newer; this is {transformers.__version__}. "
-                "Use: pip install --upgrade transformers"
+                f"SmolVLM needs transformers {LEAST_TRANSFORMERS} or newer; this is {transformers.__version__}. "
+                "Run: pip install --upgrade transformers"
             )
         super().__init__(tokenizer, image_processor, config)
         patches_per_side = config.vision_config.image_size // config.vision_config.patch_size
@@ -177,7 +177,7 @@ class SmolVLMImages(ImageReader):
         self._whole = getattr(tokenizer, "global_image_token", "<global-img>")
 
     def read(self, image: npt.NDArray[np.uint8], key: bytes) -> tuple[ProcessedImage, str]:
-        """Returns a picture's tiles, the whole last, and their placeholders behind the names of their places."""
+        """Returns an image's tiles, the whole image last, and their placeholders after the names of their positions."""
         processed = self.processed(image, return_row_col_info=True)
         inputs = {
             "pixel_values": np.asarray(processed["pixel_values"], np.float32)[0],
@@ -198,7 +198,7 @@ class SmolVLMImages(ImageReader):
         return ProcessedImage(inputs=inputs, num_tokens=num_tokens, key=key, size_px=size_px), written
 
     def limit_pixels(self, max_pixels: int) -> None:
-        """Has larger pictures cut into fewer rows and columns; beside several tiles there is the whole."""
+        """Cuts larger images into fewer rows and columns; several tiles are followed by the whole image."""
         processor = self.image_processor
         side = processor.max_image_size["longest_edge"]
         require_pixels(max_pixels, side**2)
@@ -214,7 +214,7 @@ class SmolVLM(Family):
     reader_class = SmolVLMImages
 
     def image_features(self, model: Any, images: Sequence[ProcessedImage]) -> ImageFeatures:
-        """Returns the features of pictures."""
+        """Returns the features of images."""
         tower = model.model.vision_model
         tiles = vision_inputs(images, tower.device, tower.dtype)
         shown = model.model.get_image_features(
@@ -224,9 +224,9 @@ class SmolVLM(Family):
 
 
 class Gemma3Images(ImageReader):
-    """A picture is one square, however long it is.
+    """Scales every image to one square, whatever its aspect ratio.
 
-    As in the family's processor there is no pan and scan unless somebody asks for it, and here nobody does.
+    Pan and scan is off, which is also the default of the family's processor.
     """
 
     trims_text = True
@@ -240,7 +240,7 @@ class Gemma3Images(ImageReader):
         self._written = f"\n\n{self.marker}{self.placeholder * self._num_tokens}{end}\n\n"
 
     def read(self, image: npt.NDArray[np.uint8], key: bytes) -> tuple[ProcessedImage, str]:
-        """Returns a picture's pixels, and its placeholders between start and end, in a paragraph of their own."""
+        """Returns an image's pixels, and its placeholders between start and end, in a separate paragraph."""
         pixels = np.asarray(self.processed(image, do_pan_and_scan=False)["pixel_values"], np.float32)
         height, width = pixels.shape[-2:]
         read = ProcessedImage(
@@ -249,7 +249,7 @@ class Gemma3Images(ImageReader):
         return read, self._written
 
     def limit_pixels(self, max_pixels: int) -> None:
-        """Changes nothing: all pictures have one size."""
+        """Checks the limit only: all images have one size."""
         require_pixels(max_pixels, self.image_processor.size["height"] * self.image_processor.size["width"])
 
 
@@ -262,7 +262,7 @@ class Gemma3(Family):
     reader_class = Gemma3Images
 
     def attention(self, model: Any, ids_BT: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
-        """Returns a mask for each kind of layer."""
+        """Returns one mask per kind of layer."""
         config = model.model.config
         is_image_BT = ids_BT == config.image_token_id
         mask_BK = torch.ones_like(ids_BT) if mask is None else mask
@@ -271,50 +271,50 @@ class Gemma3(Family):
         masks = {"full_attention": is_seen, "sliding_attention": in_window}
         if config.get_text_config()._attn_implementation == "sdpa":
             return masks
-        return {kind: _added(each, model.dtype) for kind, each in masks.items()}
+        return {kind: _added(mask, model.dtype) for kind, mask in masks.items()}
 
 
 def _seen(is_image_BT: Tensor, mask_BK: Tensor) -> Tensor:
-    """Returns which columns each of the last T may look at, bool[B, 1, T, K]: those before it, and its own picture.
+    """Returns the columns visible to each of the last T, bool[B, 1, T, K]: earlier ones, and those of its own image.
 
     Args:
-        is_image_BT: bool, which of the last T columns are placeholders; those side by side are one picture.
+        is_image_BT: bool, which of the last T columns are placeholders; adjacent ones are one image.
         mask_BK: int64, 1 for columns that are not padding.
     """
     num_new, num_all = is_image_BT.shape[1], mask_BK.shape[1]
     columns = torch.arange(num_all, device=mask_BK.device)
     is_before_TK = columns <= columns[num_all - num_new :, None]
     starts_BT = is_image_BT & ~torch.nn.functional.pad(is_image_BT, (1, 0))[:, :-1]
-    picture_BT = torch.where(is_image_BT, starts_BT.cumsum(-1), 0)
-    picture_BK = torch.nn.functional.pad(picture_BT, (num_all - num_new, 0))
-    is_own_BTK = (picture_BT[:, :, None] == picture_BK[:, None]) & is_image_BT[:, :, None]
+    image_BT = torch.where(is_image_BT, starts_BT.cumsum(-1), 0)
+    image_BK = torch.nn.functional.pad(image_BT, (num_all - num_new, 0))
+    is_own_BTK = (image_BT[:, :, None] == image_BK[:, None]) & is_image_BT[:, :, None]
     seen_BTK = (is_before_TK | is_own_BTK) & mask_BK[:, None].bool()
-    # Padding looks at itself, for a softmax over nothing is not a number
+    # Padding sees itself, because a softmax over nothing is NaN
     is_itself_TK = columns == columns[num_all - num_new :, None]
     return (seen_BTK | is_itself_TK)[:, None]
 
 
 def _within(mask_BK: Tensor, num_new: int, window: int) -> Tensor:
-    """Returns which columns are behind each of the last T or fewer than `window` tokens before, bool[B, 1, T, K]."""
+    """Returns the columns that are fewer than `window` tokens before each of the last T, or later, bool[B, 1, T, K]."""
     counted_BK = mask_BK.cumsum(-1)
     return (counted_BK[:, None] > counted_BK[:, -num_new:, None] - window)[:, None]
 
 
 def _added(is_seen: Tensor, dtype: torch.dtype) -> Tensor:
-    """Returns a mask as what is added to scores."""
+    """Returns a mask as an additive bias for attention scores."""
     return torch.where(is_seen, 0.0, torch.finfo(dtype).min).to(dtype)
 
 
 _FAMILIES: tuple[Family, ...] = (QwenVL(), InternVL(), SmolVLM(), Gemma3())
 MODEL_TYPES = tuple(model_type for family in _FAMILIES for model_type in family.model_types)
-"""Types of all models that can be spoken to."""
+"""All supported model types."""
 
 
 def family_of(model: Any) -> Family:
     """Returns the family of a policy or a critic, by the type of its backbone.
 
     Raises:
-        ValueError: If it is of none that is known.
+        ValueError: If its model type is not supported.
     """
     return family_of_type(model.model.config.model_type)
 
@@ -323,7 +323,7 @@ def family_of_type(model_type: str) -> Family:
     """Returns the family of a `model_type` of `config.json`.
 
     Raises:
-        ValueError: If it is of none that is known.
+        ValueError: If the model type is not supported.
     """
     for family in _FAMILIES:
         if model_type in family.model_types:
@@ -332,16 +332,16 @@ def family_of_type(model_type: str) -> Family:
 
 
 def vision_parts(model: Any) -> list[nn.Module]:
-    """Returns what pictures go through before the language model: tower, projector and whatever is between."""
+    """Returns the modules before the language model: the vision tower, the projector, and anything between them."""
     decoder = model.model.get_decoder()
     return [part for part in model.model.children() if part is not decoder]
 
 
 class SeenImages:
-    """Shows each picture to the tower once, however many rows have it.
+    """Computes the features of each image once, however many rows have it.
 
     Args:
-        max_bytes: Most bytes of features kept for later; those of the pictures asked for are given in any case.
+        max_bytes: Most bytes of features kept for later; requested images may exceed it.
     """
 
     def __init__(self, *, max_bytes: int = 256 * 2**20) -> None:
@@ -349,11 +349,11 @@ class SeenImages:
         self._features: OrderedDict[bytes, ImageFeatures] = OrderedDict()
 
     def features(self, model: Any, images: Sequence[ProcessedImage]) -> ImageFeatures:
-        """Returns the features of pictures, in their order; there must be one at least.
+        """Returns the features of at least one image, in order.
 
         Args:
-            model: Whose tower has not changed since `forget`.
-            images: Any of them may be there several times.
+            model: Its tower must be unchanged since `forget`.
+            images: May contain duplicates.
         """
         unseen = list({image.key: image for image in images if image.key not in self._features}.values())
         if unseen:
@@ -370,7 +370,7 @@ class SeenImages:
         return found
 
     def forget(self) -> None:
-        """Lets go of all pictures."""
+        """Drops all features."""
         self._features.clear()
         self._num_bytes = 0
 

@@ -1,16 +1,16 @@
-"""Whole rows through a model in one forward pass; tokens of a shared prefix go through it once.
+"""Forward passes over complete rows, in which the tokens of a shared prefix are computed once.
 
-Rows that begin alike form a tree: a token that several rows have, with the same before it, goes through a model
-once. Siblings share their prompt, pictures included, and often the first words of their answers.
+Rows with a common prefix form a tree: a token that several rows share, along with everything before it, is computed
+once. Group members share their prompt, including images, and often the first words of their responses.
 
     rows  A B C D E           nodes  A B C D E F G          place  0 1 2 3 4
           A B C F                                                  0 1 2 5
           A B G                                                    0 1 6
 
-What a model does with each token by itself (projections, MLPs, norms) it does for the nodes, and so never for
-padding. Attention is computed within rows: a row asks for its own nodes only, its tail behind what it shares
-with rows above it, and is answered by all of its tokens. Gradients are those of the rows: a node's is the sum
-over those that it is in.
+Per-token work (projections, MLPs, norms) is done for the nodes, and thus never for padding. Attention is computed
+within rows: a row's queries are its own nodes only, the tail after the prefix it shares with earlier rows; its keys
+are all of its tokens. Gradients equal those of the separate rows: a node's gradient is the sum over the rows that
+contain it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from agents.hf.family import ImageFeatures, ProcessedImage, placeholder_order
 from agents.hf.model_families import family_of
 
 SHARED_SDPA = "sdpa_of_prefix_trees"
-"""What transformers calls the attention by; without a tree it is its own `sdpa`."""
+"""transformers' name of this attention; without a tree it is the same as `sdpa`."""
 
 
 def row_hidden_states(
@@ -45,22 +45,22 @@ def row_hidden_states(
     packs_rows: bool = False,
     shares_prefixes: bool = False,
 ) -> Tensor:
-    """Returns the last hidden states of whole rows, float[B, T, D]; what stands at padding means nothing.
+    """Returns the last hidden states of complete rows, float[B, T, D]; undefined at padding.
 
     Args:
         model: Has the backbone as `.model`.
         ids_BT: int64, padded on the right.
         mask_BT: int64, 1 for tokens that are not padding.
-        images: The pictures of all rows in the order of their placeholders.
-        features: Of these pictures, where they are known already; computed from them otherwise, each picture's once.
-        packs_rows: Whether the rows go through the model as a single one without padding, none of which sees another.
-        shares_prefixes: Whether what several rows begin with goes through it once, and no padding does; of a model that
-            takes prefix trees, see `agents.hf.row_passes`. There is nothing left to pack then.
+        images: The images of all rows in the order of their placeholders.
+        features: Features of these images, if already computed; otherwise computed once per distinct image.
+        packs_rows: Whether to concatenate the rows into one without padding, masked so that none sees another.
+        shares_prefixes: Whether to compute shared prefixes once, without padding, for a model that supports prefix
+            trees (see `can_share_prefixes`); `packs_rows` then has no effect.
     """
     family = family_of(model)
     if features is None and images:
         features = _features(model, images)
-    # Padding is on the right, where causal attention never looks from a real token: no mask, half the attention work
+    # Padding is on the right, where causal attention of a real token never looks: no mask, half the attention work
     positions = family.positions(model, ids_BT, mask_BT, images)
     if shares_prefixes:
         tree = prefix_tree(_contents(model, ids_BT, images), mask_BT.cpu()).to(ids_BT.device)
@@ -71,7 +71,7 @@ def row_hidden_states(
 
 
 def _features(model: Any, images: Sequence[ProcessedImage]) -> ImageFeatures:
-    """Returns the features of pictures, each of which is shown to the tower once."""
+    """Returns the features of images, computing each distinct image once."""
     distinct = {image.key: image for image in images}
     seen = family_of(model).image_features(model, [*distinct.values()])
     if len(distinct) == len(images):
@@ -83,7 +83,7 @@ def _features(model: Any, images: Sequence[ProcessedImage]) -> ImageFeatures:
 
 
 def _contents(model: Any, ids_BT: Tensor, images: Sequence[ProcessedImage]) -> Tensor:
-    """Returns what tells each token from others, int64[B, T]: its id; at a placeholder, which picture it is of."""
+    """Returns a number per token that identifies it, int64[B, T]: its ID, or at a placeholder, the image's number."""
     contents_BT = ids_BT.cpu()
     numbers: dict[bytes, int] = {}
     of_each = [-1 - numbers.setdefault(image.key, len(numbers)) for image in images]
@@ -94,7 +94,7 @@ def _contents(model: Any, ids_BT: Tensor, images: Sequence[ProcessedImage]) -> T
 def _shared_hidden_states(
     model: Any, ids_BT: Tensor, positions: Tensor, features: ImageFeatures | None, tree: PrefixTree
 ) -> Tensor:
-    """Returns what `row_hidden_states` does, from the nodes of a tree of the rows."""
+    """Returns the result of `row_hidden_states`, computed on the nodes of the rows' tree."""
     ids_N = tree.nodes(ids_BT)
     if features is not None:
         is_image_BT = ids_BT == model.model.config.image_token_id
@@ -112,10 +112,10 @@ def _shared_hidden_states(
 def _packed_hidden_states(
     model: Any, ids_BT: Tensor, mask_BT: Tensor, positions: Tensor, features: ImageFeatures | None
 ) -> Tensor:
-    """Returns what `row_hidden_states` does, 0 at padding.
+    """Returns the result of `row_hidden_states`, 0 at padding.
 
-    transformers sees the rows by their positions, which fall back to 0 where one begins. Of models whose positions have
-    several axes it reads that off the count of tokens, which goes in front of the axes.
+    transformers separates the rows by their positions, which drop to 0 at the start of each. For models with several
+    position axes it uses the token count, which is inserted as the first axis.
     """
     is_token_BT = mask_BT > 0
     if positions.dim() == 3:
@@ -137,19 +137,19 @@ def _attention(
     prefix_tree: PrefixTree | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Computes attention as transformers' `sdpa` does; of a tree's nodes, within each of the rows."""
+    """Computes attention like transformers' `sdpa`; for the nodes of a tree, within each row."""
     if prefix_tree is None and _is_decoding(query, key):
         return _decoded(query, key, value, attention_mask, **kwargs), None
     if prefix_tree is None:
         attended: tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
         return attended
     nodes = [x[0].transpose(0, 1) for x in (query, key, value)]
-    answers = [_answers(each, *nodes, **kwargs) for each in prefix_tree.queries]
+    answers = [_answers(call, *nodes, **kwargs) for call in prefix_tree.queries]
     return torch.cat(answers).index_select(0, prefix_tree.answer_N)[None], None
 
 
 def _is_decoding(query: Tensor, key: Tensor) -> bool:
-    """Returns whether each row asks for one token, in heads several of which share their keys and values."""
+    """Returns whether each row has one query token and several heads share their keys and values."""
     return query.shape[2] == 1 and query.shape[1] > key.shape[1]
 
 
@@ -163,9 +163,9 @@ def _decoded(
     dropout: float = 0.0,
     **_: Any,
 ) -> Tensor:
-    """Returns what one token of each row is answered, `(B, 1, H, D)`: keys and values are read once for their heads."""
+    """Returns the attention output of one token per row, `(B, 1, H, D)`; each key and value is read once."""
     batch, heads, width = len(q_BH1D), q_BH1D.shape[1], q_BH1D.shape[3]
-    q_BGSD = q_BH1D.reshape(batch, k_BGTD.shape[1], -1, width)  # S heads ask as if they were tokens
+    q_BGSD = q_BH1D.reshape(batch, k_BGTD.shape[1], -1, width)  # S heads of a group become query tokens
     answer_BGSD = F.scaled_dot_product_attention(
         q_BGSD, k_BGTD, v_BGTD, attn_mask=mask, scale=scaling, dropout_p=dropout
     )
@@ -175,7 +175,7 @@ def _decoded(
 def _answers(
     queries: Queries, q_NHD: Tensor, k_NHD: Tensor, v_NHD: Tensor, *, scaling: float, dropout: float = 0.0, **_: Any
 ) -> Tensor:
-    """Returns what rows are answered in one call, `(C * S, heads, D)`."""
+    """Returns the attention outputs of one call, `(C * S, heads, D)`."""
     q_CSHD, k_CTHD, v_CTHD = (
         x_NHD.flatten(1).index_select(0, index.flatten()).view(*index.shape, *x_NHD.shape[1:])
         for x_NHD, index in ((q_NHD, queries.node_CS), (k_NHD, queries.key_CT), (v_NHD, queries.key_CT))
@@ -194,10 +194,10 @@ def _answers(
 
 
 def can_share_prefixes(model: Any) -> bool:
-    """Returns whether rows can go through a model as a tree.
+    """Returns whether a model can process rows as a tree.
 
-    That is so where its attention is torch's own, and each token is seen by all that follow it and by none before. It
-    is not where tokens of a picture see each other in both directions, or a window slides.
+    It can if it uses torch's attention and every token is visible to exactly the tokens after it. It cannot if tokens
+    of an image attend to each other in both directions, or with a sliding window.
     """
     config = model.model.get_decoder().config
     is_full = set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
@@ -206,10 +206,10 @@ def can_share_prefixes(model: Any) -> bool:
 
 
 def share_prefixes(model: Any) -> None:
-    """Has a model take rows as trees from here on, its copies too; for all else it stays what it was.
+    """Makes a model, and its copies, accept rows as trees; otherwise it stays the same.
 
     Args:
-        model: One of those that `can_share_prefixes`.
+        model: A model for which `can_share_prefixes` is true.
     """
     for module in model.model.get_decoder().modules():
         if isinstance(config := getattr(module, "config", None), PreTrainedConfig):
@@ -222,12 +222,12 @@ AttentionMaskInterface.register(SHARED_SDPA, sdpa_mask)
 
 @dataclass(frozen=True, kw_only=True)
 class Queries:
-    """What some of the rows ask in one call of attention.
+    """Attention queries of some of the rows, computed in one call.
 
     Attributes:
-        node_CS: int64, the nodes that each of C rows asks for, padded on the right with any.
-        key_CT: int64, the nodes that each row consists of, padded likewise.
-        mask_C1ST: bool, what each sees; None where the rows ask for all of their tokens, each for those up to it.
+        node_CS: int64, the query nodes of each of C rows, padded on the right with arbitrary nodes.
+        key_CT: int64, the nodes of each row, padded in the same way.
+        mask_C1ST: bool, the keys visible to each query; None for causal queries of all tokens.
     """
 
     node_CS: Tensor
@@ -235,20 +235,20 @@ class Queries:
     mask_C1ST: Tensor | None = None
 
     def to(self, device: torch.device | str) -> Queries:
-        """Returns the same on a device."""
+        """Returns the queries on a device."""
         mask = None if self.mask_C1ST is None else self.mask_C1ST.to(device)
         return Queries(node_CS=self.node_CS.to(device), key_CT=self.key_CT.to(device), mask_C1ST=mask)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixTree:
-    """N tokens of B rows of at most T tokens, each once that several rows have with the same before it.
+    """N distinct tokens of B rows of at most T tokens; tokens with the same prefix are merged into one node.
 
     Attributes:
-        place_BT: int64, which node each token of the rows is; 0 at padding.
-        node_N: int64, where in the flattened rows, `row * T + column`, each node is taken from: the first row it has.
-        queries: Calls of attention, in which every node is asked for once.
-        answer_N: int64, where among the flattened answers of all calls, one behind the other, each node's is.
+        place_BT: int64, the node of each token; 0 at padding.
+        node_N: int64, index of each node in the flattened rows, `row * T + column`, in the first row that has it.
+        queries: Attention calls, in which every node is a query once.
+        answer_N: int64, index of each node's output in the concatenated, flattened outputs of all calls.
     """
 
     place_BT: Tensor
@@ -266,24 +266,24 @@ class PrefixTree:
         return PrefixTree(
             place_BT=self.place_BT.to(device),
             node_N=self.node_N.to(device),
-            queries=tuple(each.to(device) for each in self.queries),
+            queries=tuple(call.to(device) for call in self.queries),
             answer_N=self.answer_N.to(device),
         )
 
     def nodes(self, x_BTX: Tensor) -> Tensor:
-        """Returns what each node has of what the rows' tokens have, `(N, …)`."""
+        """Gathers token values into node values, `(N, …)`."""
         return x_BTX.flatten(0, 1).index_select(0, self.node_N)
 
     def rows(self, x_NX: Tensor) -> Tensor:
-        """Returns what each token of the rows has of what the nodes have, `(B, T, …)`."""
+        """Expands node values to token values, `(B, T, …)`."""
         return x_NX.index_select(0, self.place_BT.flatten()).view(*self.place_BT.shape, *x_NX.shape[1:])
 
 
 def prefix_tree(contents_BT: Tensor, mask_BT: Tensor) -> PrefixTree:
-    """Returns the tree of rows.
+    """Returns the prefix tree of rows.
 
     Args:
-        contents_BT: int64, what tells each token from others, padded on the right.
+        contents_BT: int64, a number that identifies each token, padded on the right.
         mask_BT: int64, 1 for tokens that are not padding.
     """
     is_token_BT = mask_BT.numpy() > 0
@@ -308,10 +308,10 @@ def prefix_tree(contents_BT: Tensor, mask_BT: Tensor) -> PrefixTree:
 
 
 def _first_rows(contents_BT: npt.NDArray[np.int64], is_token_BT: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Returns for each token the first row that has it with the same before it."""
+    """Returns for each token the first row that has it with the same prefix."""
     num_rows, width = contents_BT.shape
     first_BT = np.tile(np.arange(num_rows)[:, None], (1, width))
-    for row in range(num_rows - 1, -1, -1):  # the first row has the last word
+    for row in range(num_rows - 1, -1, -1):  # backward, so that the first row wins
         is_shared = np.logical_and.accumulate((contents_BT == contents_BT[row]) & is_token_BT[row], axis=1)
         first_BT[is_shared] = row
     return first_BT
@@ -320,10 +320,10 @@ def _first_rows(contents_BT: npt.NDArray[np.int64], is_token_BT: npt.NDArray[np.
 def _calls(
     is_node_BT: npt.NDArray[np.bool_], length_B: npt.NDArray[np.int64]
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Yields rows, and the columns that they ask for in one call: all, where much is their own, else their tails."""
+    """Yields rows and their query columns in one call: all columns if most are their own, otherwise their tails."""
     width = is_node_BT.shape[1]
     own_B = is_node_BT.sum(1)
-    is_whole_B = own_B > width / 2  # above, asking for all and leaving out the upper half of the mask is less work
+    is_whole_B = own_B > width / 2  # above this, causal queries of all tokens are less work than masked ones
     if (rows_C := is_whole_B.nonzero()[0]).size:
         yield rows_C, np.tile(np.arange(width), (len(rows_C), 1))
     if (rows_C := (~is_whole_B & (own_B > 0)).nonzero()[0]).size:
@@ -332,7 +332,7 @@ def _calls(
 
 
 def _queries(place_CT: npt.NDArray[np.int64], columns_CS: npt.NDArray[np.int64]) -> Queries:
-    """Returns what rows ask for at some of their columns."""
+    """Returns the queries of rows at some of their columns."""
     mask_C1ST = columns_CS[:, None, :, None] >= np.arange(place_CT.shape[1])
     return Queries(
         node_CS=torch.from_numpy(np.take_along_axis(place_CT, columns_CS, 1)),

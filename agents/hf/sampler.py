@@ -1,8 +1,8 @@
-"""Batched sampling over several turns, token in, token out: prompt chunks, token draws, and one key-value cache.
+"""Batched multi-turn sampling, tokens in and tokens out: prompt chunks, token draws, and one key-value cache.
 
 Each turn appends two blocks of columns to every row: the observation, padded on the left, and the response,
-padded on the right. Padding columns are masked and take no position, so a row's result does not depend on its
-neighbours.
+padded on the right. Padding columns are masked and take no position, so a row's result does not depend on the
+other rows.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from agents.hf.model_families import SeenImages, family_of
 from agents.hf.sampling_config import SamplingConfig
 
 _NO_IDS = torch.LongTensor()
-"""What came before; none of the warpers used here looks at it."""
+"""The preceding tokens, which none of the warpers used here reads."""
 
 
 class TokenDrawer:
-    """Draws tokens from logits as a configuration says.
+    """Draws tokens from logits according to the sampling settings.
 
     Args:
-        encoder: Names the tokens that are never drawn.
-        sampling: How responses are drawn.
-        draws: Source of randomness; greedy sampling needs none.
-        device: Of the logits.
+        encoder: Provides the tokens that are never drawn.
+        sampling: Sampling settings.
+        draws: Source of randomness; unused by greedy sampling.
+        device: Device of the logits.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class TokenDrawer:
 
         Args:
             logits_NV: float32.
-            rows: N numbers of the episodes.
+            rows: N row indices of the episodes.
         """
         logprobs_NV = torch.log_softmax(self._warp(_NO_IDS, logits_NV), dim=-1)
         ids_N = logprobs_NV.argmax(dim=-1) if self._is_greedy else self.draws(logprobs_NV, rows)
@@ -79,13 +79,13 @@ def next_positions(positions: Tensor, is_token_BT: Tensor) -> Tensor:
 
 
 def prefill_chunks(is_image_BT: Tensor, num_tokens: int | None, *, whole_images: bool) -> Iterator[slice]:
-    """Yields the columns of the chunks of a padded batch of prompts.
+    """Yields the column ranges of the chunks of a padded batch of prompts.
 
     Args:
         is_image_BT: bool, which columns are placeholders.
         num_tokens: Most columns of a chunk; None for all.
-        whole_images: Whether pictures have to be fed whole. A chunk then ends before a picture that does not fit, or
-            behind one that is longer than a chunk.
+        whole_images: Whether images must be fed whole. A chunk then ends before an image that does not fit, or after
+            one that is longer than a chunk.
     """
     width = is_image_BT.shape[1]
     step = num_tokens or width
@@ -97,19 +97,19 @@ def prefill_chunks(is_image_BT: Tensor, num_tokens: int | None, *, whole_images:
     while start < width:
         end = min(start + step, width)
         earlier = range(end, start, -1)
-        end = next((each for each in earlier if each in cuts or each == width), 0)
-        end = end or next((each for each in range(start + step, width) if each in cuts), width)
+        end = next((column for column in earlier if column in cuts or column == width), 0)
+        end = end or next((column for column in range(start + step, width) if column in cuts), width)
         yield slice(start, end)
         start = end
 
 
 class ModelSampler(ABC):
-    """What samplers of a transformers model are made from.
+    """Base class of samplers of a transformers model.
 
     Args:
-        model: A model of a known family, with its head.
-        encoder: Gives padding, end-of-turn and suppressed tokens.
-        sampling: How responses are drawn.
+        model: A model of a supported family, with its language-model head.
+        encoder: Provides padding, end-of-turn, and suppressed tokens.
+        sampling: Sampling settings.
         draws: Source of randomness.
     """
 
@@ -134,9 +134,9 @@ class ModelSampler(ABC):
 
         Args:
             ids_BT: int64, tokens, padded on the left.
-            positions: Of the tokens.
+            positions: Positions of the tokens.
             images: The images of all rows in the order of their placeholders.
-            opened: Prepares the cache for a chunk, and returns the chunk's attention mask.
+            opened: Prepares the cache for a chunk and returns the chunk's attention mask.
             closed: Called after a chunk.
         """
         features = self.seen.features(self.model, images) if images else None
@@ -158,24 +158,24 @@ class ModelSampler(ABC):
 
     @abstractmethod
     def start(self, rows: RolloutRows, draws: EpisodeDraws | None = None) -> None:
-        """Forgets everything and opens one empty conversation per row.
+        """Drops all conversations and opens one empty conversation per row.
 
         Args:
-            rows: The rows, and which of them start alike.
-            draws: Source of randomness from here on; the same as before by default.
+            rows: The rows, and which of them start with the same observation.
+            draws: New source of randomness; unchanged by default.
         """
 
 
 class EpisodeDraws:
-    """Draws each response from a generator of its own, so that no row's depends on who else is asked, or when.
+    """Draws each response from its own generator, so that no row depends on other rows or on scheduling.
 
-    One number is drawn for each token, on the CPU, and turned into a token by the inverse of the distribution function:
-    a tenth of the cost of `torch.multinomial`, which makes noise for every token that could be.
+    One number per token is drawn on the CPU and converted to a token by the inverse of the distribution function, at a
+    tenth of the cost of `torch.multinomial`, which draws noise for every token of the vocabulary.
 
     Args:
-        seed: The same seed, rollout, row and turn draw the same numbers, on any device.
+        seed: The same seed, rollout, row, and turn draw the same numbers on any device.
         rollout: Number of the rollout.
-        rows: Those of several rollouts that are played together, from that number on; None for a single one.
+        rows: Rows of several rollouts played together, numbered from `rollout` on; None for a single one.
     """
 
     def __init__(self, seed: int, rollout: int = 0, rows: RolloutRows | None = None) -> None:
@@ -185,11 +185,11 @@ class EpisodeDraws:
         self._generators: dict[int, np.random.Generator] = {}
 
     def begin(self, rows: Sequence[int]) -> None:
-        """Begins a response of each of these rows."""
+        """Starts a response of each of these rows."""
         for row in rows:
-            part, place = (0, row) if self._places is None else self._places[row]
+            part, index = (0, row) if self._places is None else self._places[row]
             self._generators[row] = np.random.default_rng(
-                [self._seed, self._rollout + part, place, self._num_begun[row]]
+                [self._seed, self._rollout + part, index, self._num_begun[row]]
             )
             self._num_begun[row] += 1
 
@@ -198,7 +198,7 @@ class EpisodeDraws:
 
         Args:
             logprobs_NV: float, log-probabilities.
-            rows: N numbers of the episodes.
+            rows: N row indices of the episodes.
         """
         drawn = torch.tensor([self._generators[row].random() for row in rows], dtype=torch.float64)
         cumulated_NV = logprobs_NV.double().exp().cumsum(-1)
@@ -210,7 +210,7 @@ class CachedSampler(ModelSampler):
     """Continues a batch of conversations; a `Sampler`. See `ModelSampler` for its arguments."""
 
     def start(self, rows: RolloutRows, draws: EpisodeDraws | None = None) -> None:
-        """Forgets everything and opens one empty conversation per row, see `ModelSampler`."""
+        """Drops all conversations and opens one empty conversation per row, see `ModelSampler`."""
         self._tokens.draws = draws or self._tokens.draws
         self._rows = list(range(len(rows.group_of_row)))
         self._cache = GrowingCache()
@@ -242,26 +242,26 @@ class CachedSampler(ModelSampler):
         return samples
 
     def _keep(self, rows: Sequence[int]) -> None:
-        """Drops the rows that do not go on."""
+        """Drops the rows that do not continue."""
         if list(rows) == self._rows:
             return
         self._select(torch.tensor([self._rows.index(row) for row in rows], device=self._mask.device))
         self._rows = list(rows)
 
     def _select(self, index: torch.Tensor) -> None:
-        """Takes what stands at some places, in their order, any of them several times."""
+        """Selects rows by index, in this order; an index may occur several times."""
         if self._mask.shape[1]:
             self._cache.batch_select_indices(index)
         self._mask, self._next_position = self._mask[index], self._next_position[index]
         self._pending = [self._pending[i] for i in index.tolist()]
 
     def _prefill_first(self, segments: Sequence[PromptSegment]) -> torch.Tensor:
-        """Feeds the first segments, one that several rows have once, and returns what `_prefill` does."""
+        """Feeds the first segments, shared ones only once, and returns the result of `_prefill`."""
         numbers: dict[Hashable, int] = {}
         number_of = [numbers.setdefault(segment.key, len(numbers)) for segment in segments]
         first = [number_of.index(number) for number in numbers.values()]
         self._select(torch.tensor(first, device=self._mask.device))
-        logits = self._prefill([segments[place] for place in first])
+        logits = self._prefill([segments[index] for index in first])
         of_each = torch.tensor(number_of, device=self._mask.device)
         self._select(of_each)
         return logits[of_each]
@@ -269,7 +269,7 @@ class CachedSampler(ModelSampler):
     def _prefill(self, segments: Sequence[PromptSegment]) -> torch.Tensor:
         """Feeds the segments, left-padded to one width, and returns the logits after them, shape (rows, vocab)."""
         rows = [np.r_[pending, segment.ids] for pending, segment in zip(self._pending, segments, strict=True)]
-        ids, mask = (each.to(self._mask.device) for each in left_padded(rows, self.encoder.pad_id))
+        ids, mask = (tensor.to(self._mask.device) for tensor in left_padded(rows, self.encoder.pad_id))
         images = [image for segment in segments for image in segment.images]
         positions = self.family.positions(self.model, ids, mask, images) + self._next_position[:, None]
         self._next_position = next_positions(positions, mask)
@@ -289,14 +289,14 @@ class CachedSampler(ModelSampler):
 
 
 class BufferedLayer(DynamicLayer):
-    """One layer's keys and values in buffers, `(2, rows, heads, columns, head_dim)`, that grow by whole chunks."""
+    """Keys and values of one layer in buffers, `(2, rows, heads, columns, head_dim)`, that grow by `CHUNK` columns."""
 
     CHUNK = 128
 
     _buffers: torch.Tensor
 
     def _reserve(self, num_columns: int, num_rows: int, like: torch.Tensor) -> None:
-        """Makes room for that many columns."""
+        """Grows the buffers to at least that many columns."""
         if self.is_initialized and self._buffers.shape[3] >= num_columns:
             return
         _, heads, _, head_dim = like.shape
@@ -309,7 +309,7 @@ class BufferedLayer(DynamicLayer):
 
 
 class _GrowingLayer(BufferedLayer):
-    """One layer's keys and values, appended in place."""
+    """Keys and values of one layer, appended in place."""
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
@@ -323,14 +323,14 @@ class _GrowingLayer(BufferedLayer):
         return self.keys, self.values
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
-        """Keeps these rows only."""
+        """Keeps only these rows."""
         length = self.get_seq_length()
         self._buffers = self._buffers[:, indices]
         self.keys, self.values = self._buffers[:, :, :, :length]
 
 
 class GrowingCache(Cache):
-    """A drop-in for transformers' `DynamicCache` whose appends are in place."""
+    """A drop-in replacement for transformers' `DynamicCache` that appends in place."""
 
     def __init__(self) -> None:
         super().__init__(layer_class_to_replicate=_GrowingLayer)

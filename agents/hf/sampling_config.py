@@ -1,4 +1,4 @@
-"""How responses are drawn and how long conversations may get; no torch."""
+"""Sampling settings and the limit of conversation length; no torch."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from vlm_envs.errors import ConfigError
 from vlm_envs.validation import field_name, require, require_at_least, require_between
 
 _MIN_TEMPERATURE, _MIN_TOP_P = 0.01, 0.05
-"""Below these the likeliest token is taken in all but name, which only a temperature of 0 should say."""
+"""Below these, sampling is greedy in all but name; greedy sampling must be requested by a temperature of 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingConfig:
-    """How responses are drawn.
+    """Sampling settings.
 
     Attributes:
-        temperature: Divides the logits, at least 0.01; or 0, which takes the most likely token.
+        temperature: Divides the logits, at least 0.01; or 0 for greedy sampling.
         top_p: Smallest probability mass kept, in [0.05, 1]; 1 keeps all.
-        max_new_tokens: Tokens a response may have.
-        prefill_chunk_tokens: Most columns of a prompt that are fed at once, which bounds the memory of long ones; all
-            by default. What is sampled is the same.
-        max_context_tokens: Most tokens of a conversation, prompts and responses; as many as the model has positions by
-            default. An observation that leaves no room for a response ends its episode as truncated.
-        max_image_pixels: Most pixels of a picture, in all of its tiles; larger ones are scaled down by the setting that
-            the checkpoint's image processor has for it, which is saved with the model. Its own limit by default.
+        max_new_tokens: Most tokens of a response.
+        prefill_chunk_tokens: Most prompt columns that are fed at once, which bounds the memory of long prompts; all by
+            default. The samples are the same.
+        max_context_tokens: Most tokens of a conversation, prompts and responses; by default, the model's number of
+            positions. An observation that leaves no room for a response ends its episode as truncated.
+        max_image_pixels: Most pixels of an image, in all of its tiles; larger images are scaled down by the setting of
+            the checkpoint's image processor, which is saved with the model. The processor's own limit by default.
 
     Raises:
         ConfigError: If a value is out of range.
@@ -44,7 +44,7 @@ class SamplingConfig:
 
 
 def require_drawable(config: Any) -> None:
-    """Checks the temperature, top-p and length of a configuration that has these fields; None passes, for as elsewhere.
+    """Checks the temperature, top-p, and length of a configuration with these fields; None means not set and passes.
 
     Raises:
         ConfigError: If a value is out of range.
@@ -61,25 +61,25 @@ def require_drawable(config: Any) -> None:
 
 
 class ContextSettings(Protocol):
-    """Settings that limit how long conversations get."""
+    """Settings that limit the length of conversations."""
 
     @property
     def max_context_tokens(self) -> int | None:
-        """Most tokens of a conversation; None for the model's positions."""
+        """Most tokens of a conversation; None for the model's number of positions."""
 
 
 def context_limit(model_config: Any, sampling: ContextSettings) -> int:
-    """Returns the most tokens that a conversation may have.
+    """Returns the token limit of a conversation.
 
     Raises:
-        ConfigError: If it is set to more than the model has positions.
+        ConfigError: If it is set above the model's number of positions.
     """
     num_positions = int(model_config.get_text_config().max_position_embeddings)
     limit = sampling.max_context_tokens
     if limit is not None and limit > num_positions:
         raise ConfigError(
-            f"{field_name(sampling, 'max_context_tokens')} must be at most {num_positions}, the positions that the "
-            f"model was made for; got {limit}."
+            f"{field_name(sampling, 'max_context_tokens')} must be at most {num_positions}, the model's number of "
+            f"positions; got {limit}."
         )
     return num_positions if limit is None else limit
 
@@ -88,19 +88,19 @@ def require_room(num_tokens: int, limit: int, sampling: SamplingConfig) -> None:
     """Refuses a first prompt that leaves no room for a response.
 
     Args:
-        num_tokens: Of the prompt.
+        num_tokens: Tokens of the prompt.
         limit: Most tokens of a conversation, as `context_limit` returns it.
-        sampling: How responses are drawn.
+        sampling: Sampling settings.
 
     Raises:
-        ConfigError: If there is none.
+        ConfigError: If there is no room.
     """
     if num_tokens + sampling.max_new_tokens <= limit:
         return
     raise ConfigError(
         f"The first prompt has {num_tokens} tokens, and with a response of up to {sampling.max_new_tokens} that is "
-        f"more than the context of {limit}. Show less (a shorter prompt, smaller pictures: "
+        f"more than the context of {limit}. Show less (a shorter prompt, smaller images: "
         f"{field_name(sampling, 'max_image_pixels')}), lower "
-        f"{field_name(sampling, 'max_new_tokens')}, raise {field_name(sampling, 'max_context_tokens')}, or take a "
+        f"{field_name(sampling, 'max_new_tokens')}, raise {field_name(sampling, 'max_context_tokens')}, or use a "
         "model with more positions."
     )

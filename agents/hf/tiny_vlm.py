@@ -1,12 +1,12 @@
 """The embedded tiny VLM: a real Qwen3-VL of about a million parameters, and a tokenizer of the suite's own texts.
 
 The tokenizer has the special tokens of the Qwen-VL family. Coordinates, tags, and moves are one token each, so
-that moves can be counted; everything between them may merge across spaces, so that a whole stock phrase becomes
-a token. Any Unicode string survives the round trip (byte-level alphabet).
+that moves can be counted; all other text may merge across spaces, so that a stock phrase becomes one token. Any
+Unicode string survives the round trip (byte-level alphabet).
 
 The model exists so that the whole pipeline runs and learns on two CPU cores through the code that trains larger
-models. Its vision tower has learned absolute patch positions and DeepStack, which is what lets so small a model
-see where things are; patch 14 and merge 2 make one visual token out of each 28-pixel cell.
+models. Its vision tower has learned absolute patch positions and DeepStack, which let such a small model locate
+objects; patch 14 and merge 2 make one visual token of each 28-pixel cell.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _UNITS = "|".join(
         r"\n|\d+",
     ]
 )
-"""Pieces that never merge with their neighbours, as a regular expression."""
+"""Pieces that never merge with adjacent text, as a regular expression."""
 
 
 _WORLD_OF_REPORTS = "VLM/DocQA-v0"
@@ -72,9 +72,9 @@ _PLACES = ("left", "right", "above", "below")
 _SIDES = _PLACES[:2]
 _WAYS = ("up", "down", "upper", "lower")
 _MAX_PIXEL = 128
-"""Coordinates in small pictures up to this are one token each."""
+"""Coordinates in small images up to this are one token each."""
 _MAX_TABLE_MM = 200
-"""So are round coordinates on a table."""
+"""Round coordinates on a table up to this are one token each."""
 
 GRID_WORLDS = ("VLM/FrozenLake-v0", "VLM/Sokoban-v0")
 
@@ -87,15 +87,15 @@ def suite_texts(
     num_levels: int = 64,
     settings: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
 ) -> Iterator[str]:
-    """Yields what is read and written in episodes of some worlds, in every format and representation.
+    """Yields the texts read and written in episodes of some worlds, in every format and representation.
 
-    Worlds that ask questions are read in the format that their arguments say, or their own: few have them all.
+    Question-answering worlds are read only in the format of their arguments, or their default: few have all formats.
 
     Args:
         env_ids: The worlds.
         num_levels: Training levels per world and representation.
-        settings: Arguments of question-answering worlds, by id, as often as one is played; what they read and write
-            depends on them.
+        settings: Argument sets of question-answering worlds, by ID, each played separately, because their texts depend
+            on them.
 
     Yields:
         Texts a policy reads or writes.
@@ -116,7 +116,7 @@ def suite_texts(
 def _episode_texts(
     env: gym.Env[Any, Any], num_levels: int, writer: OracleAgent, max_turns: int | None = None
 ) -> Iterator[str]:
-    """Yields the texts of whole episodes, or of their first turns with what answers a response without tags."""
+    """Yields the texts of full episodes, or of their first turns with the reply to a response without tags."""
     for seed in split_seeds("train", num_levels):
         yield observation_words(env.reset(seed=seed)[0])
         for turn in itertools.count():
@@ -132,9 +132,9 @@ def _episode_texts(
 
 
 def telling_words(env_ids: Sequence[str]) -> tuple[str, ...]:
-    """Returns the words of some worlds that tell one answer from another; each is a token of its own wherever it is.
+    """Returns the words that distinguish one answer from another in some worlds; each is always its own token.
 
-    In stock phrases a colour would be part of as many tokens as there are phrases around it, each learnt on its own. A
+    Otherwise a color would be part of a separate token for each stock phrase around it, each learned separately. A
     name in pieces takes many steps to copy.
     """
     words: list[str] = []
@@ -157,7 +157,7 @@ def telling_words(env_ids: Sequence[str]) -> tuple[str, ...]:
 
 
 def file_name_parts(env_ids: Sequence[str]) -> tuple[str, ...]:
-    """Returns what names of generated reports are made of, such as `oakhampton_`, each a token too."""
+    """Returns parts of the names of generated reports, such as `oakhampton_`, each of which is also a token."""
     if _WORLD_OF_REPORTS not in env_ids:
         return ()
     from vlm_envs.content.reports.subjects import TOWNS, TRADES
@@ -173,9 +173,9 @@ def build_tokenizer(
 
     Args:
         texts: Training texts.
-        vocab_size: Most tokens, special ones and the 256 bytes included, and those of words and parts not.
-        words: That never merge with their neighbours, not even with the s of a plural.
-        parts: Of words, that never do either.
+        vocab_size: Most tokens, including special ones and the 256 bytes, excluding those of words and parts.
+        words: Words that never merge with adjacent text, not even with a plural s.
+        parts: Parts of words that never merge either.
 
     Returns:
         A tokenizer with ChatML template, end-of-turn and padding tokens, usable by `save_pretrained`.
@@ -198,7 +198,7 @@ def build_tokenizer(
     tokenizer.decoder = decoders.ByteLevel()
     cells = [f"({row}, {column})" for row in range(10) for column in range(10)]
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size + 3 * len(own),  # each is made by several merges
+        vocab_size=vocab_size + 3 * len(own),  # each takes several merges
         special_tokens=list(SPECIAL_TOKENS),
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         max_token_length=_MAX_TOKEN_CHARS,
@@ -220,20 +220,20 @@ class TinyConfig:
 
     Attributes:
         width: Hidden size of the language model.
-        num_layers: Its decoder layers.
-        num_heads: Its attention heads, 32 wide each.
-        num_kv_heads: Its key-value heads.
+        num_layers: Number of its decoder layers.
+        num_heads: Number of its attention heads, 32 wide each.
+        num_kv_heads: Number of its key-value heads.
         mlp_width: Its feed-forward width.
         vision_width: Hidden size of the vision tower.
         num_vision_layers: Layers of the vision tower; the first one feeds DeepStack.
         vision_grid: Learned patch positions per side; larger images interpolate them.
         max_positions: Longest sequence, in tokens.
         init_std: Standard deviation of the initial weights; larger than the family's 0.02, as a narrow model needs.
-        position_init_std: The same of the learned patch positions. Knowing where a patch is comes before anything
-            else; from 0.02 the model sits at chance several times longer.
-        residual_scale: Factor on the initial weights by which the language model's layers write into the residual
-            stream. At 1 they write so much more than the embeddings hold that a token's own identity is drowned, and
-            copying is learnt ten times more slowly than at 0.15.
+        position_init_std: Standard deviation of the initial patch positions. The model must locate patches before it
+            can learn anything else; from 0.02 it stays at chance several times longer.
+        residual_scale: Factor on the initial weights with which the language model's layers write into the residual
+            stream. At 1 their output is so much larger than the embeddings that it masks a token's identity, and
+            copying is learned ten times more slowly than at 0.15.
         seed: Seed of the initial weights.
     """
 
@@ -255,8 +255,8 @@ class TinyConfig:
         """Returns the model's configuration.
 
         Args:
-            vocab_size: Tokens there are.
-            text: Further settings of the language model.
+            vocab_size: Number of tokens.
+            text: Additional settings of the language model.
             **token_ids: Ids of the special tokens of images.
         """
         head_dim = self.width // self.num_heads
@@ -300,7 +300,7 @@ class TinyConfig:
 def build_tiny_model(
     tokenizer: PreTrainedTokenizerBase, config: TinyConfig | None = None
 ) -> Qwen3VLForConditionalGeneration:
-    """Returns a randomly initialised tiny Qwen3-VL for a tokenizer."""
+    """Returns a randomly initialized tiny Qwen3-VL for a tokenizer."""
     config = config or TinyConfig()
 
     def token_id(token: str) -> int:
@@ -330,7 +330,7 @@ def build_tiny_model(
 
 
 def build_tiny_image_processor() -> Qwen2VLImageProcessorPil:
-    """Returns the family's image processor, set to keep grid pictures at their size."""
+    """Returns the family's image processor, configured to keep grid images at their size."""
     return Qwen2VLImageProcessorPil(
         patch_size=PATCH_PX,
         temporal_patch_size=1,
@@ -348,13 +348,13 @@ def save_tiny(
     env_ids: Sequence[str] = GRID_WORLDS,
     settings: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
 ) -> None:
-    """Builds tokenizer, image processor and model and saves them like any other checkpoint.
+    """Builds a tokenizer, an image processor, and a model, and saves them like any other checkpoint.
 
     Args:
-        directory: Where to write; created if needed.
+        directory: Target directory; created if needed.
         config: Sizes.
         env_ids: Worlds whose texts the tokenizer is trained on.
-        settings: Arguments of those that ask, by id, as often as one is played.
+        settings: Argument sets of question-answering worlds, by ID, each played separately.
     """
     tokenizer = build_tokenizer(
         suite_texts(env_ids, settings=settings), words=telling_words(env_ids), parts=file_name_parts(env_ids)

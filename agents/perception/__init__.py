@@ -1,5 +1,5 @@
-"""Frozen models that look: detector, segmenter, likelihoods, similarity, super-resolution; from weights on disk.
+"""Frozen vision models: detector, segmenter, likelihoods, similarity, super-resolution; loaded from disk.
 
-They satisfy the protocols of those who ask them, judges, worlds and tools, without importing them. Nothing is ever
-downloaded: what is missing is a `WeightsUnavailableError` that says where it was looked for.
+They satisfy the protocols of their users (judges, worlds, and tools) without importing them. Nothing is ever
+downloaded: missing weights raise a `WeightsUnavailableError` with the expected location.
 """

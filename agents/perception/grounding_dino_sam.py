@@ -1,22 +1,22 @@
-"""Masks of what a label names, in any image: Grounding DINO finds boxes, SAM fills them.
+"""Masks of labeled objects in any image: Grounding DINO finds boxes, SAM segments them.
 
     label ── Grounding DINO ──> boxes ── SAM ──> masks ── union ──> bool[height, width]
       └── no box ── pointing model ──> points ──┘
 
-Both models come from directories of the user's, as `save_pretrained` writes them and as they are published;
-nothing is downloaded. Not run on trained weights here: the tests load and run both with small random ones.
+Both models are loaded from local directories, in the published format of `save_pretrained`; nothing is downloaded.
+Trained weights have not been run here: the tests load and run both models with small random weights.
 
 Source: Argos, section 3.1, equation 1; Grounding DINO (Liu et al. 2023); Segment Anything (Kirillov et al. 2023).
 Choices and deviations:
 
-- Equation 1 has one box to a label. Here every box above the threshold counts, and the mask is the union: a label may
-  name three kites, and a point on any of them is right. `max_boxes=1` is the letter of the equation.
+- Equation 1 has one box per label. Here every box above the threshold counts, and the mask is their union: a label may
+  name three kites, and a point on any of them is right. `max_boxes=1` follows the equation exactly.
 - A box's score is that of its best token, as in Grounding DINO's own code. So "red mug" may find a blue one.
-- The paper has a pointing model in place of the detector where a picture is synthetic, a chart or a map. Whether it is
-  one, nobody says: here the pointing model is asked where the detector finds nothing. There may be none.
-- No box above the threshold, and no point, is an empty mask, "no such object". None, "cannot tell", is only for labels
-  without words or with more of them than the model takes, where nobody points.
-- SAM is asked for one mask a box, as its authors advise for prompts that leave no doubt.
+- The paper uses a pointing model instead of the detector for synthetic images, such as charts or maps. Images are not
+  labeled as synthetic here, so the pointing model, which is optional, is used if the detector finds nothing.
+- No box above the threshold, and no point, gives an empty mask, "no such object". None, "unknown", is only for labels
+  without words or with more words than the model accepts, if there is no pointing model.
+- SAM is asked for one mask per box, as its authors recommend for unambiguous prompts.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ _NOT_WORDS = re.compile(r"[^\w\s'-]|_")
 
 Mask = npt.NDArray[np.bool_]
 _MAX_PICTURES = 4
-"""Pictures whose embedding is kept: siblings are judged one after another."""
+"""Number of images whose embeddings are cached: group members are judged one after another."""
 
 _MAX_ASPECT_RATIO = 32
-"""Both models scale the longer side to a fixed length; of a line of pixels nothing would be left."""
+"""Both models scale the longer side to a fixed length, which would reduce the shorter side of a line of pixels to 0."""
 
 Pointer = Callable[[Pixels, str], Sequence[tuple[float, float]]]
-"""From a picture and a label to where such things are, x and y in percents of its sides."""
+"""Maps an image and a label to the positions of such objects, x and y in percent of the image's sides."""
 
 
 def as_phrase(label: str) -> str:
-    """Returns a label as Grounding DINO is asked for it: lower case, words only, a dot at the end; '' without words.
+    """Returns a label as a prompt for Grounding DINO: lower case, words only, a final dot; empty without words.
 
-    Dots, which part phrases, and brackets, which would write special tokens, do not survive.
+    Dots, which separate phrases, and brackets, which could form special tokens, are removed.
     """
     encodable = label.encode("utf-8", "ignore").decode("utf-8")
     words = _NOT_WORDS.sub(" ", encodable).lower().split()
@@ -65,14 +65,14 @@ def as_phrase(label: str) -> str:
 
 
 class GroundingDino:
-    """Finds boxes of what a label names.
+    """Finds boxes of labeled objects.
 
     Args:
         model: The detector.
         tokenizer: Its tokenizer.
         image_processor: Its image processor.
-        threshold: A box must score more, between 0 and 1. Choice: 0.35, as in Grounding DINO's demonstrations.
-        max_boxes: Most boxes of one label, the best ones.
+        threshold: Minimum score of a box, between 0 and 1. Choice: 0.35, as in Grounding DINO's demonstrations.
+        max_boxes: Most boxes per label; the best ones are kept.
     """
 
     def __init__(
@@ -83,10 +83,10 @@ class GroundingDino:
 
     @classmethod
     def from_pretrained(cls, directory: str | Path, *, device: str | torch.device = "cpu") -> GroundingDino:
-        """Returns the detector of a local directory.
+        """Loads the detector from a local directory.
 
         Raises:
-            WeightsUnavailableError: If there are no weights, or not those of a Grounding DINO.
+            WeightsUnavailableError: If there are no weights, or they are not from a Grounding DINO.
         """
         model = load_model(GroundingDinoForObjectDetection, directory, model_type="grounding-dino")
         tokenizer = load_part(AutoTokenizer, directory, one_of=TOKENIZER_FILES)
@@ -95,11 +95,11 @@ class GroundingDino:
 
     @torch.no_grad()
     def boxes(self, picture: Pixels, label: str) -> Tensor | None:
-        """Returns float[boxes, 4], corners in pixels, the best first; None for a label that cannot be asked for.
+        """Returns float[boxes, 4], corners in pixels, best first; None for a label that cannot be a prompt.
 
         Args:
             picture: uint8[height, width, 3].
-            label: What to find.
+            label: Object to find.
         """
         phrase = as_phrase(label)
         if not phrase:
@@ -122,7 +122,7 @@ class GroundingDino:
 
 
 class Sam:
-    """Fills boxes, and what is pointed at."""
+    """Segments the contents of boxes and the objects at points."""
 
     def __init__(self, model: Any, image_processor: Any) -> None:
         self.model, self.image_processor = model.eval(), image_processor
@@ -130,29 +130,29 @@ class Sam:
 
     @classmethod
     def from_pretrained(cls, directory: str | Path, *, device: str | torch.device = "cpu") -> Sam:
-        """Returns the segmenter of a local directory.
+        """Loads the segmenter from a local directory.
 
         Raises:
-            WeightsUnavailableError: If there are no weights, or not those of a SAM.
+            WeightsUnavailableError: If there are no weights, or they are not from a SAM.
         """
         model = load_model(SamModel, directory, model_type="sam")
         return cls(model.to(device), load_part(SamImageProcessorPil, directory, one_of=PROCESSOR_FILES))
 
     def mask(self, picture: Pixels, boxes_N4: Tensor) -> Mask:
-        """Returns bool[height, width], the union of what fills the boxes; all False without boxes.
+        """Returns bool[height, width], the union of the masks in the boxes; all False without boxes.
 
         Args:
             picture: uint8[height, width, 3].
-            boxes_N4: float[boxes, 4], left, top, right and bottom in pixels of the picture.
+            boxes_N4: float[boxes, 4], left, top, right, and bottom in pixels of the image.
         """
         return self._union(picture, boxes_N4.reshape(-1, 2, 2), lambda at_N22: {"input_boxes": at_N22.flatten(1)[None]})
 
     def mask_at(self, picture: Pixels, points_N2: Tensor) -> Mask:
-        """Returns bool[height, width], the union of what lies under the points; all False without points.
+        """Returns bool[height, width], the union of the masks at the points; all False without points.
 
         Args:
             picture: uint8[height, width, 3].
-            points_N2: float[points, 2], x and y in pixels of the picture.
+            points_N2: float[points, 2], x and y in pixels of the image.
         """
         return self._union(
             picture,
@@ -162,11 +162,11 @@ class Sam:
 
     @torch.no_grad()
     def _union(self, picture: Pixels, at_NP2: Tensor, prompts: Callable[[Tensor], dict[str, Tensor]]) -> Mask:
-        """Returns the union of one mask for each of several prompts, whose points are in pixels of the picture."""
+        """Returns the union of one mask per prompt; the points of prompts are in pixels of the image."""
         if not len(at_NP2):
             return np.zeros(picture.shape[:2], np.bool_)
         embedding, original_2, resized_2 = self._embedding(picture)
-        scale_2 = (resized_2 / original_2).flip(0)  # Height comes before width there, x before y in boxes.
+        scale_2 = (resized_2 / original_2).flip(0)  # sizes are (height, width), points are (x, y)
         scaled = (at_NP2.cpu() * scale_2).to(self.model.device, self.model.dtype)
         output = self.model(image_embeddings=embedding, multimask_output=False, **prompts(scaled))
         (masks_N1HW,) = self.image_processor.post_process_masks(
@@ -176,7 +176,7 @@ class Sam:
         return union
 
     def _embedding(self, picture: Pixels) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns a picture's embedding, and its height and width as they are and as the model sees them."""
+        """Returns an image's embedding, its original size, and its size as model input, as (height, width)."""
         key = hashlib.blake2b(picture.tobytes() + bytes(str(picture.shape), "ascii"), digest_size=16).digest()
         if key not in self._pictures:
             image = self.image_processor(images=[picture], return_tensors="pt", input_data_format="channels_last")
@@ -190,7 +190,7 @@ class Sam:
 
 
 class GroundingDinoSam:
-    """Masks for pictures that nobody has exact masks of."""
+    """Masks for images without exact masks."""
 
     def __init__(self, detector: GroundingDino, segmenter: Sam, pointer: Pointer | None = None) -> None:
         self.detector, self.segmenter, self.pointer = detector, segmenter, pointer
@@ -204,16 +204,16 @@ class GroundingDinoSam:
         pointer: Pointer | None = None,
         device: str | torch.device = "cpu",
     ) -> GroundingDinoSam:
-        """Returns detector and segmenter of two local directories.
+        """Loads detector and segmenter from two local directories.
 
         Args:
-            detector: Of a Grounding DINO, such as the published `grounding-dino-tiny`.
-            segmenter: Of a SAM, such as the published `sam-vit-base`.
-            pointer: Who is asked where the detector finds nothing; None for nobody.
-            device: Where both run.
+            detector: Directory of a Grounding DINO, such as the published `grounding-dino-tiny`.
+            segmenter: Directory of a SAM, such as the published `sam-vit-base`.
+            pointer: Pointing model for labels for which the detector finds nothing; None for none.
+            device: Device of both.
 
         Raises:
-            WeightsUnavailableError: If one of them has no weights, or other ones.
+            WeightsUnavailableError: If weights are missing or from another kind of model.
         """
         return cls(
             GroundingDino.from_pretrained(detector, device=device),
@@ -222,7 +222,7 @@ class GroundingDinoSam:
         )
 
     def mask(self, picture: Pixels, label: str) -> Mask | None:
-        """Returns bool[height, width] of what a label names, all False for no such thing; None if it cannot tell."""
+        """Returns the mask of a labeled object, bool[height, width]; all False if there is none, None if unknown."""
         seen = showable(require_image(picture), _MAX_ASPECT_RATIO)
         boxes = self.detector.boxes(seen, label)
         height, width = picture.shape[:2]

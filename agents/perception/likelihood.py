@@ -1,14 +1,14 @@
-"""How likely a vision-language model thinks an answer, once it has seen pictures, question and reasoning.
+"""Likelihood of an answer under a vision-language model, given images, question, and reasoning.
 
-The model reads the conversation it might have had itself:
+The model reads the conversation as if it were its own:
 
-    user       pictures, then the question
+    user       images, then the question
     assistant  <think>reasoning</think><answer>answer
 
-and the answer's tokens are what is scored: all prefixes in one forward pass, no cache, nothing sampled.
+and only the answer's tokens are scored: all prefixes in one forward pass, no cache, no sampling.
 
 Source: Argos, section 3.1, equation 5. Choices: the tags around reasoning and answer; the closing tag is not part of
-the answer, so nothing is lost for ending it; the whole vocabulary at temperature 1.
+the answer, so ending it costs nothing; the whole vocabulary at temperature 1.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from vlm_envs.validation import require_positive
 
 Pixels = npt.NDArray[np.uint8]
 _LETTERS_PER_TOKEN, _PIXELS_PER_TOKEN = 4, 28 * 28
-"""About as many as in text and pictures of Qwen2.5-VL."""
+"""Approximate values for text and images of Qwen2.5-VL."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LikelihoodConfig:
-    """How much is read at once.
+    """Limits of one forward pass.
 
     Attributes:
-        max_tokens: Longest conversation, pictures included; of longer ones nothing is said.
-        max_rows: Most conversations in one forward pass.
+        max_tokens: Longest conversation, including images; longer ones get no score.
+        max_rows: Most conversations per forward pass.
     """
 
     max_tokens: int = 8192
@@ -58,10 +58,10 @@ class LikelihoodQuery:
     """One answer to score.
 
     Attributes:
-        question: What was asked, its options included.
+        question: The question, including its options.
         reasoning: The thought before the answer; may be empty.
         answer: The answer, without its tags.
-        images: What was shown, each uint8[height, width, 3].
+        images: The images, each uint8[height, width, 3].
     """
 
     question: str
@@ -80,21 +80,21 @@ class _Row:
 
 
 def passes_of(queries: Sequence[LikelihoodQuery], max_rows: int) -> list[list[int]]:
-    """Returns which queries are read in one forward pass each, by their indices.
+    """Groups queries into forward passes; returns the indices of each pass.
 
-    Those that are about as long are read together, for the shorter are padded to the longest. How long a query is, is
-    told by its letters and pixels. So whoever shares passes out over several models need not have one to know them.
+    Queries of similar length share a pass, because shorter ones are padded to the longest. The length is estimated from
+    letters and pixels, so that passes can be distributed over several models without loading one.
 
     Args:
-        queries: What is to be scored.
-        max_rows: Most queries of a pass.
+        queries: Queries to score.
+        max_rows: Most queries per pass.
     """
     order = sorted(range(len(queries)), key=lambda index: _size(queries[index]))
     return [order[start : start + max_rows] for start in range(0, len(order), max_rows)]
 
 
 def _size(query: LikelihoodQuery) -> float:
-    """Returns about how many tokens a query has."""
+    """Returns the approximate number of tokens of a query."""
     num_letters = len(query.question) + len(query.reasoning) + len(query.answer)
     num_pixels = sum(image.size // 3 for image in query.images)
     return num_letters / _LETTERS_PER_TOKEN + num_pixels / _PIXELS_PER_TOKEN
@@ -119,7 +119,8 @@ class HFLikelihood:
         """Returns the model of a checkpoint directory.
 
         Raises:
-            WeightsUnavailableError: If there is no checkpoint, or it is of another family, incomplete or damaged.
+            WeightsUnavailableError: If there is no checkpoint, its model type is not supported, or it is incomplete or
+                damaged.
         """
         try:
             model, encoder = load_checkpoint(directory, dtype=dtype)
@@ -128,14 +129,14 @@ class HFLikelihood:
         return cls(model.to(device), encoder, config)
 
     def log_probs(self, queries: Sequence[LikelihoodQuery]) -> list[list[float] | None]:
-        """Scores answers, up to `config.max_rows` of them at a time.
+        """Scores answers in batches of up to `config.max_rows`.
 
         Args:
-            queries: What to score; a row's result does not depend on its neighbours.
+            queries: Queries to score; a query's result does not depend on its batch.
 
         Returns:
-            For each query the natural log-probability of each token of its answer. None where there is none to give:
-            an empty answer, or a conversation longer than `config.max_tokens`.
+            For each query the natural log-probability of each token of its answer; None for an empty answer, or a
+            conversation longer than `config.max_tokens`.
         """
         scores: list[list[float] | None] = [None] * len(queries)
         for part in passes_of(queries, self.config.max_rows):
@@ -150,7 +151,7 @@ class HFLikelihood:
         return row.num_answer_tokens > 0 and len(row.ids) <= self.config.max_tokens
 
     def _row(self, query: LikelihoodQuery) -> _Row:
-        """Returns a query in tokens; the answer's are its own, whatever stands before it."""
+        """Returns a query in tokens; the answer is tokenized separately from the text before it."""
         segment = self.encoder.encode({"text": query.question, "images": query.images}, is_first=True)
         thought = self.encoder.encode_text(f"<think>{query.reasoning}</think><answer>", is_start=True)
         answer = self.encoder.encode_text(query.answer)
@@ -181,7 +182,7 @@ class HFLikelihood:
         return row_hidden_states(self.model, ids_BT, mask_BT, [image for row in rows for image in row.images])
 
     def _answer_log_probs(self, hidden_TD: Tensor, row: _Row) -> list[float]:
-        """Returns the log-probability of each token of the answer, given all before it."""
+        """Returns the log-probability of each token of the answer, given everything before it."""
         end, num = len(row.ids), row.num_answer_tokens
         logits_NV = family_of(self.model).logits(self.model, hidden_TD[end - num - 1 : end - 1]).float()
         chosen_N = torch.tensor(row.ids[end - num :], device=logits_NV.device)

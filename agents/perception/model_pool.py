@@ -1,10 +1,10 @@
-"""Frozen models in Ray actors, spread over the machines of a cluster, which share out what they are asked.
+"""Frozen models in Ray actors, distributed over the machines of a cluster, which share the questions.
 
-    units of questions ── a unit at a time ──> each actor that is free ──> answers, in the questions' order
+    units of questions ── one unit at a time ──> each free actor ──> answers, in the questions' order
 
-What an answer is does not depend on how many actors there are: units are the caller's. One that an actor dies,
-hangs or raises over is asked once more, its questions one by one, of another process. So what no model survives
-costs its own answer and no other; what still has none is `Unavailable`.
+Answers do not depend on the number of actors: the caller forms the units. If an actor dies, hangs, or raises on a unit,
+its questions are asked again, one by one, of another process. A question that crashes every model thus costs only its
+own answer; a question that fails twice is `Unavailable`.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from vlm_envs.vector.ray_workers import connected_ray, import_paths, last_line, 
 from vlm_envs.vector.workers import START_TIMEOUT_S
 
 _NUM_STARTS = 3
-"""How often in a row an actor may die before its models are loaded."""
+"""How many times in a row an actor may die before its models are loaded."""
 _WAIT_S = 5.0
-"""How long at most until it is looked whether the pool was closed meanwhile."""
+"""Longest wait before checking whether the pool was closed, in seconds."""
 
 _logger = logging.getLogger(__name__)
 
 LOAD_TIMEOUT_S = 600.0
-"""How long an actor may take to import its modules and load its models, in seconds."""
+"""Time limit for an actor to import its modules and load its models, in seconds."""
 _FETCH_TIMEOUT_S = 30.0
-"""How long answers that are there may take to come here: their machine may be gone meanwhile."""
+"""Time limit for fetching finished answers, whose machine may be lost, in seconds."""
 
 Phase = Literal["down", "starting", "loading", "free", "busy"]
 
 
 class _Unit(NamedTuple):
-    """The numbers of questions that are asked together, and whether it is for the second time."""
+    """The indices of questions that are asked together, and whether this is their second attempt."""
 
     places: tuple[int, ...]
     is_second: bool = False
@@ -50,7 +50,7 @@ class _Unit(NamedTuple):
 
 @dataclass(kw_only=True, eq=False)
 class _Asking:
-    """What is asked, what of it still waits for a worker, and what was answered."""
+    """Questions, the units still waiting for a worker, and the answers so far."""
 
     method: str
     questions: Sequence[Any]
@@ -60,29 +60,29 @@ class _Asking:
     num_failures_in_a_row: int = 0
 
     def failed(self, unit: _Unit, why: str) -> None:
-        """Has a unit's questions asked one by one, or leaves them without an answer."""
+        """Splits a failed unit into single questions, or leaves them unanswered after a second attempt."""
         self.num_failures_in_a_row += 1
         if unit.is_second:
             self.give_up(unit, why)
         else:
-            self.waiting.extend(_Unit((place,), is_second=True) for place in unit.places)
+            self.waiting.extend(_Unit((index,), is_second=True) for index in unit.places)
 
     def give_up(self, unit: _Unit, why: str) -> None:
-        """Leaves a unit's questions without an answer."""
-        for place in unit.places:
-            self.answers[place] = Unavailable(why)
+        """Leaves a unit's questions unanswered."""
+        for index in unit.places:
+            self.answers[index] = Unavailable(why)
 
 
 class ModelPool:
     """Actors that each load the same models, and are replaced when they are lost.
 
     Args:
-        load: Loads the models, in an actor; pickled by cloudpickle. Each of their methods that is asked takes a list of
+        load: Loads the models, in an actor; pickled by cloudpickle. Each of their methods that is used takes a list of
             questions and returns an answer to each.
-        num_workers: Actors; None for as many as the cluster has GPUs for, or one if they need none.
-        num_gpus: GPUs of each; a part of one, if several share it.
-        timeout_s: Longest time that one question may take, in seconds.
-        title: What messages call the models.
+        num_workers: Number of actors; None for as many as the cluster has GPUs for, or one if they need none.
+        num_gpus: GPUs per actor; a fraction if several share one.
+        timeout_s: Time limit per question, in seconds.
+        title: Name of the models in messages.
 
     Raises:
         EngineUnavailableError: If Ray is not installed, no cluster can be reached, or an actor could not load.
@@ -111,33 +111,33 @@ class ModelPool:
         self._start_all()
 
     def _start_all(self) -> None:
-        """Starts every worker and waits until it has loaded; ends all if one cannot."""
+        """Starts all workers and waits until they have loaded; stops all if one cannot."""
         try:
             for worker in self._workers:
                 worker.start()
-            nobody = _Asking(method="", questions=(), waiting=deque(), answers=[])
-            while starting := [each for each in self._workers if each.phase in ("starting", "loading")]:
-                self._settle(starting, nobody, num_closed=self._num_closed)
-                if errors := [each.error for each in self._workers if each.error is not None]:
+            no_questions = _Asking(method="", questions=(), waiting=deque(), answers=[])
+            while starting := [worker for worker in self._workers if worker.phase in ("starting", "loading")]:
+                self._settle(starting, no_questions, num_closed=self._num_closed)
+                if errors := [worker.error for worker in self._workers if worker.error is not None]:
                     raise errors[0]
         except BaseException:
             self.close()
             raise
 
     def ask(self, method: str, questions: Sequence[Any], units: Sequence[Sequence[int]]) -> list[Any]:
-        """Has questions answered.
+        """Answers questions.
 
         Args:
             method: The models' method that answers them.
-            questions: What is asked.
-            units: Which questions are put to an actor together, by their numbers: each in one of them.
+            questions: The questions.
+            units: Indices of the questions that go to an actor together; each index is in one unit.
 
         Returns:
-            An answer to each question, in order. `Unavailable` where it failed twice; and where as many failures as two
-            for each worker, and at least four, came one after another, all that was still to be asked.
+            An answer to each question, in order. `Unavailable` if it failed twice, and for all remaining questions
+            after a series of failures: two per worker, and at least four.
 
         Raises:
-            WorkerError: If no worker can be had any more, or the pool is closed while it is asked.
+            WorkerError: If no worker is left, or the pool is closed in the meantime.
         """
         with self._lock:
             asking = _Asking(
@@ -153,19 +153,19 @@ class ModelPool:
                 for worker in self._workers if num_closed != self._num_closed else asking.under_way:
                     worker.stop()
                 if num_closed != self._num_closed and isinstance(error, Exception):
-                    raise WorkerError(f"The workers of {self._title} were ended while they were asked.") from error
+                    raise WorkerError(f"The workers of {self._title} were stopped while answering.") from error
                 raise
-            unanswered = [each for each in asking.answers if isinstance(each, Unavailable)]
+            unanswered = [answer for answer in asking.answers if isinstance(answer, Unavailable)]
             self._num_questions += len(questions)
             self._num_unanswered += len(unanswered)
             if unanswered:
-                told = "%d of %d questions to %s have no answer. The last reason: %s"
-                _logger.warning(told, len(unanswered), len(questions), self._title, unanswered[-1].reason)
+                message = "%d of %d questions to %s have no answer. The last reason: %s"
+                _logger.warning(message, len(unanswered), len(questions), self._title, unanswered[-1].reason)
             return asking.answers
 
     def _ask(self, asking: _Asking, num_closed: int) -> None:
         limit = max(4, 2 * len(self._workers))
-        has_left = not self._ray.is_initialized()  # with which its actors are gone
+        has_left = not self._ray.is_initialized()  # leaving a cluster ends its actors
         for worker in self._workers:
             if has_left:
                 worker.stop()
@@ -176,21 +176,21 @@ class ModelPool:
             self._hand_out(asking)
             active = [worker for worker in self._workers if worker.pending is not None]
             if not active:
-                why = str(next((each.error for each in self._workers if each.error is not None), "")).rstrip(".")
+                why = str(next((worker.error for worker in self._workers if worker.error is not None), "")).rstrip(".")
                 raise WorkerError(
-                    f"No worker of {self._title} can be had any more. {why}. Look after the cluster (`ray status`), "
-                    "then go on with --resume."
+                    f"No worker of {self._title} is left. {why}. Check the cluster (`ray status`), then continue the "
+                    "run with --resume."
                 )
             self._settle(active, asking, num_closed=num_closed)
             if asking.num_failures_in_a_row >= limit:
                 self._give_up(asking)
 
     def _hand_out(self, asking: _Asking) -> None:
-        """Gives every free worker a unit, as long as any is left."""
+        """Gives every free worker a unit while there are any."""
         for worker in self._workers:
             if asking.waiting and worker.phase == "free":
                 unit = asking.waiting.popleft()
-                questions = [asking.questions[place] for place in unit.places]
+                questions = [asking.questions[index] for index in unit.places]
                 try:
                     worker.ask(asking.method, questions, self._timeout_s * len(questions))
                 except WorkerError as error:
@@ -200,7 +200,7 @@ class ModelPool:
                     asking.under_way[worker] = unit
 
     def _settle(self, active: Sequence[ModelWorker], asking: _Asking, *, num_closed: int) -> None:
-        """Waits until something has come of what workers are about, or is over its time, and takes it."""
+        """Waits until a worker has a result or exceeds its time limit, and processes all results."""
         pending = {worker.pending: worker for worker in active}
         wait_s = min(_WAIT_S, max(0.0, min(worker.deadline for worker in active) - time.monotonic()))
         self._ray.wait(list(pending), num_returns=1, timeout=wait_s)
@@ -212,7 +212,7 @@ class ModelPool:
                 self._take(worker, asking, is_there=ref in there)
 
     def _take(self, worker: ModelWorker, asking: _Asking, *, is_there: bool) -> None:
-        """Takes a worker's answers, or starts it anew if it has none to give."""
+        """Takes a worker's answers, or restarts it if it failed."""
         unit = asking.under_way.pop(worker, None)
         try:
             answers = worker.receive(is_there=is_there)
@@ -223,11 +223,11 @@ class ModelPool:
             return
         if unit is not None and answers is not None:
             asking.num_failures_in_a_row = 0
-            for place, answer in zip(unit.places, answers, strict=True):
-                asking.answers[place] = answer
+            for index, answer in zip(unit.places, answers, strict=True):
+                asking.answers[index] = answer
 
     def _lost(self, worker: ModelWorker, error: WorkerError) -> None:
-        """Starts a lost worker anew, unless there is no sense in it before the next batch."""
+        """Restarts a lost worker, unless restarting before the next batch is pointless."""
         _logger.warning("%s", error)
         self._num_lost += 1
         worker.num_deaths += worker.phase != "busy"
@@ -238,11 +238,11 @@ class ModelPool:
     def _restart(self, worker: ModelWorker) -> None:
         try:
             worker.start()
-        except EngineUnavailableError as error:  # there is no cluster any more
+        except EngineUnavailableError as error:  # the cluster is gone
             worker.stop(error)
 
     def _give_up(self, asking: _Asking) -> None:
-        """Leaves everything that was still to be asked without an answer."""
+        """Leaves all remaining questions unanswered."""
         why = f"{asking.num_failures_in_a_row} failures of {self._title} came one after another"
         for unit in chain(asking.waiting, asking.under_way.values()):
             asking.give_up(unit, why)
@@ -252,7 +252,7 @@ class ModelPool:
         asking.under_way.clear()
 
     def metrics(self) -> dict[str, float]:
-        """Returns what was asked, what was left without an answer, and how often a worker was lost, since the start."""
+        """Returns the numbers of questions, unanswered questions, and lost workers since the start."""
         return {
             "questions": self._num_questions,
             "unanswered": self._num_unanswered,
@@ -260,26 +260,26 @@ class ModelPool:
         }
 
     def close(self) -> None:
-        """Ends every worker, and what another thread is asking; whoever asks later starts them anew."""
+        """Stops all workers, and ends running calls of other threads; a later call restarts the workers."""
         self._num_closed += 1
         for worker in self._workers:
             worker.stop()
 
 
 class LoadError(EngineUnavailableError, WorkerError):
-    """Models could not be loaded where they were to be: the message says why."""
+    """Models could not be loaded on a worker; the message has the reason."""
 
 
 def lacking_where_ray_places(directories: Mapping[str, str], *, num_gpus: float) -> tuple[str, list[str]]:
-    """Returns a machine that Ray has a place on for a worker, and the names of directories that it lacks.
+    """Returns a machine on which Ray can place a worker, and the names of directories that are missing there.
 
     Args:
-        directories: By their names.
-        num_gpus: What the worker needs.
+        directories: Directories by name.
+        num_gpus: GPUs that the worker needs.
 
     Raises:
-        EngineUnavailableError: If there is no cluster, or no place.
-        ConfigError: If the cluster has fewer GPUs than that.
+        EngineUnavailableError: If there is no cluster, or no room on it.
+        ConfigError: If the cluster has fewer GPUs.
     """
     ray = connected_ray()
     require_gpus(ray, num_gpus)
@@ -295,16 +295,16 @@ def lacking_where_ray_places(directories: Mapping[str, str], *, num_gpus: float)
 
 
 def require_gpus(ray: Any, num_gpus: float) -> None:
-    """Refuses a cluster that has fewer GPUs in all than one worker needs, which would wait for them in vain.
+    """Refuses a cluster with fewer GPUs in total than one worker needs, which would wait forever.
 
     Raises:
-        ConfigError: If it has.
+        ConfigError: If the cluster has fewer GPUs.
     """
     num_there = ray.cluster_resources().get("GPU", 0)
     require(
         num_there >= num_gpus,
-        f"The cluster has no GPU for a worker that needs {num_gpus:g}: there are {num_there:g} in all. Start Ray where "
-        "there are some, and name it in RAY_ADDRESS; without a GPU leave num_gpus at 0.",
+        f"The cluster has no GPU for a worker that needs {num_gpus:g}: it has {num_there:g} in total. Start Ray with "
+        "GPUs, and set its address in RAY_ADDRESS; without GPUs leave num_gpus at 0.",
     )
 
 
@@ -315,17 +315,17 @@ def _lacking(directories: Mapping[str, str]) -> tuple[str, list[str]]:
 
 
 def _placed(paths: str, num_gpus: float) -> dict[str, Any]:
-    """Returns the options of a worker: who needs a part of a machine must say that it is not a CPU for as long."""
+    """Returns the Ray options of a worker; one with GPUs reserves no CPUs."""
     return spread_over_machines(paths) | ({"num_cpus": 0, "num_gpus": num_gpus} if num_gpus else {})
 
 
 def _no_place(num_gpus: float) -> str:
     what = f"{num_gpus:g} free GPUs for it" if num_gpus else "a machine with CPUs"
-    return f"it was given no place within {START_TIMEOUT_S:g} s. `ray status` tells whether the cluster has {what}."
+    return f"it was not placed within {START_TIMEOUT_S:g} s. Check with `ray status` that the cluster has {what}."
 
 
 class ModelActor:
-    """Holds models on whichever machine Ray chooses. Ray keeps Ctrl-C from its processes: it is left to the owner."""
+    """Holds models on a machine chosen by Ray. Ray shields its processes from Ctrl-C, which the owner handles."""
 
     def host(self) -> str:
         """Returns the address of its machine."""
@@ -338,7 +338,7 @@ class ModelActor:
         self._models = load()
 
     def answer(self, method: str, questions: Sequence[Any]) -> list[Any]:
-        """Returns what a method of the models says to questions, in order."""
+        """Returns a method's answers to questions, in order."""
         return list(getattr(self._models, method)(questions))
 
 
@@ -347,14 +347,14 @@ class ModelWorker:
 
     Args:
         load: Loads the models, there.
-        name: What messages call the worker.
-        num_gpus: What it needs of its machine's GPUs; a part of one, if several share it.
-        paths: Where it finds modules, besides where Python looks anyway.
+        name: The worker's name in messages.
+        num_gpus: GPUs it needs; a fraction if several workers share one.
+        paths: Additional import paths.
 
     Attributes:
-        phase: What it is about.
-        deadline: Monotonic time in seconds until which that may last.
-        num_deaths: How often in a row it died before its models were loaded.
+        phase: Its current phase.
+        deadline: End of the phase's time limit, in monotonic seconds.
+        num_deaths: How many times in a row it died before its models were loaded.
         error: Why it is down, if it failed.
     """
 
@@ -371,10 +371,10 @@ class ModelWorker:
         self.error: Exception | None = None
 
     def start(self) -> None:
-        """Asks Ray for the actor, without waiting for it.
+        """Requests the actor from Ray, without waiting for it.
 
         Raises:
-            EngineUnavailableError: If there is no cluster any more.
+            EngineUnavailableError: If the cluster is gone.
         """
         self._ray = connected_ray()
         self._actor = self._ray.remote(ModelActor).options(**_placed(self._paths, self._num_gpus)).remote()
@@ -383,29 +383,29 @@ class ModelWorker:
         self._loaded = self._actor.load.remote(self._load)
 
     def ask(self, method: str, questions: Sequence[Any], timeout_s: float) -> None:
-        """Begins to have questions answered, within a time in seconds; the worker must be free.
+        """Submits questions with a time limit in seconds; the worker must be free.
 
         Raises:
-            WorkerError: If it is of a cluster that was left.
+            WorkerError: If its cluster was left.
         """
         try:
             pending = self._actor.answer.remote(method, list(questions))
-        except Exception as error:  # Ray knows it no more, and has no type for that
+        except Exception as error:  # an actor unknown to Ray, for which Ray has no exception type
             raise WorkerError(f"{self} is gone: {last_line(error)}") from error
         self._wait_for("busy", pending, timeout_s)
 
     def receive(self, *, is_there: bool) -> list[Any] | None:
-        """Takes what was waited for and goes on to the next phase.
+        """Takes the pending result and starts the next phase.
 
         Args:
-            is_there: Whether it is there; otherwise its time is over.
+            is_there: Whether the result is ready; otherwise the time limit was exceeded.
 
         Returns:
-            The answers to what was asked; None where the worker has only come one step nearer to being free.
+            The answers to the questions; None if the worker was still starting or loading.
 
         Raises:
             LoadError: If its models cannot be loaded.
-            WorkerError: If it was given no place, died, hung, or if its models raised.
+            WorkerError: If it was not placed, died, or hung, or if its models raised.
         """
         value = self._value(is_there=is_there)
         if self.phase == "starting":
@@ -421,11 +421,11 @@ class ModelWorker:
             raise (WorkerError if self.phase == "busy" else LoadError)(self._too_late())
         try:
             return self._ray.get(self.pending, timeout=_FETCH_TIMEOUT_S)
-        except self._ray.exceptions.RayTaskError as error:  # what its own code raised
-            told = f"{type(error.cause).__name__}: {error.cause}" if error.cause is not None else last_line(error)
+        except self._ray.exceptions.RayTaskError as error:  # raised by the worker's own code
+            reason = f"{type(error.cause).__name__}: {error.cause}" if error.cause is not None else last_line(error)
             if self.phase == "busy":
-                raise WorkerError(f"{self} raised {told}") from error
-            raise LoadError(f"{self} could not load its models: {told}") from error
+                raise WorkerError(f"{self} raised {reason}") from error
+            raise LoadError(f"{self} could not load its models: {reason}") from error
         except self._ray.exceptions.RayError as error:
             raise WorkerError(f"{self} died: {last_line(error)}") from error
 
@@ -438,14 +438,14 @@ class ModelWorker:
         self.phase, self.pending, self.deadline = phase, pending, time.monotonic() + timeout_s
 
     def stop(self, error: Exception | None = None) -> None:
-        """Kills the actor, if there is one; the worker is down then, because of an error or of none."""
+        """Kills the actor, if there is one; `error` is the reason, if any."""
         actor, self._actor, self._loaded, self.pending = self._actor, None, None, None
         self.phase, self.error = "down", error
-        # Whoever has left the cluster has ended its actors; Ray would start another one to be asked
+        # Leaving a cluster has ended its actors; Ray would start a new one for the call
         if actor is not None and self._ray.is_initialized():
-            with suppress(Exception):  # an actor of a cluster that was left before
+            with suppress(Exception):  # an actor of a cluster that was left earlier
                 self._ray.kill(actor)
 
     def __str__(self) -> str:
-        """Names the worker, and where it is."""
+        """Returns the worker's name and its machine."""
         return self._name + (self._host and f" at {self._host}")

@@ -1,9 +1,9 @@
-"""Learned similarities of pictures, for `VLM/SVG-v0`: DreamSim and DINO, from weights the user has on disk.
+"""Learned image similarities for `VLM/SVG-v0`: DreamSim and DINO, with weights from the user's disk.
 
 The factories take no arguments, so that a world can be given their names:
-`gym.make("VLM/SVG-v0", scorer="agents.perception.similarity:dreamsim")`, and `second_scorer` likewise. Weights are
-loaded with the first pair of pictures and shared by all scorers of a process; copies and pickles carry the folder's
-name only.
+`gym.make("VLM/SVG-v0", scorer="agents.perception.similarity:dreamsim")`; the same goes for `second_scorer`. Weights are
+loaded for the first pair of images and shared by all scorers of a process; copies and pickles contain only the folder's
+name.
 
 Source: VAGEN, Appendix A.6 and Table 20.
 """
@@ -47,12 +47,12 @@ REQUIRED_FILES: dict[str, tuple[str, ...]] = {
     "clip_vitb32": ("clip_vitb32_pretrain.pth.tar", "clip_vitb32_single_lora"),
     "open_clip_vitb32": ("open_clip_vitb32_pretrain.pth.tar", "open_clip_vitb32_single_lora"),
 }
-"""What each kind of DreamSim needs in its folder; the package would download what is not there."""
+"""Files that each kind of DreamSim needs in its folder; the package would download missing ones."""
 
 _DREAMSIM_REMEDY = (
-    "Unpack the checkpoint of DreamSim's release page there (dreamsim_<kind>_checkpoint.zip), or copy the folder that "
-    "dreamsim(pretrained=True, cache_dir=...) fills on a machine with a network; the kinds with DINO also need what "
-    "torch.hub keeps in it."
+    "Unpack the checkpoint from DreamSim's release page there (dreamsim_<kind>_checkpoint.zip), or copy the folder "
+    "that dreamsim(pretrained=True, cache_dir=...) fills on a machine with network access; the kinds with DINO also "
+    "need the files that torch.hub stores in it."
 )
 
 
@@ -75,7 +75,7 @@ def dreamsim() -> Scorer:
 
 
 class DinoScorer:
-    """Cosine similarity of the class tokens of a vision transformer (Caron et al., 2021); negative ones count as 0.
+    """Cosine similarity of the class tokens of a vision transformer (Caron et al., 2021); negative values become 0.
 
     Args:
         folder: A folder that `AutoModel.from_pretrained` reads, a ViT such as DINO ViT-S/16.
@@ -91,15 +91,15 @@ class DinoScorer:
         require_files(self.folder, ["config.json"], _DINO_REMEDY)
 
     def similarity(self, target: NDArray[np.uint8], drawing: NDArray[np.uint8]) -> float:
-        """Returns how alike two pictures, uint8[H, W, 3] each, are, from 0 to 1."""
-        pictures_BCHW = torch.cat([normalised(target), normalised(drawing)])
+        """Returns the similarity of two images, uint8[H, W, 3] each, from 0 to 1."""
+        images_BCHW = torch.cat([normalised(target), normalised(drawing)])
         with torch.inference_mode():
-            features_BD = _load_dino(self.folder)(pixel_values=pictures_BCHW).last_hidden_state[:, 0]
+            features_BD = _load_dino(self.folder)(pixel_values=images_BCHW).last_hidden_state[:, 0]
         return _unit(float(torch.nn.functional.cosine_similarity(features_BD[:1], features_BD[1:])))
 
 
 def normalised(picture: NDArray[np.uint8]) -> torch.Tensor:
-    """Returns a picture as a vision transformer takes it, float32[1, 3, 224, 224]."""
+    """Returns an image as input of a vision transformer, float32[1, 3, 224, 224]."""
     picture_BCHW = torch.from_numpy(np.array(picture)).permute(2, 0, 1)[None].float() / 255
     size = (INPUT_PX, INPUT_PX)
     picture_BCHW = torch.nn.functional.interpolate(picture_BCHW, size, mode="bicubic", antialias=True)
@@ -108,11 +108,11 @@ def normalised(picture: NDArray[np.uint8]) -> torch.Tensor:
 
 
 class DreamSimScorer:
-    """One minus the distance of DreamSim (Fu et al., 2023), read by its authors' own package, cut to 0 to 1.
+    """One minus the distance of DreamSim (Fu et al., 2023), computed by its authors' package, clipped to 0 to 1.
 
     Args:
-        folder: The `cache_dir` of the package, with its checkpoint unpacked.
-        kind: Which DreamSim, a key of `REQUIRED_FILES`; the paper's default is the ensemble of three.
+        folder: The `cache_dir` of the package, with the unpacked checkpoint.
+        kind: Variant of DreamSim, a key of `REQUIRED_FILES`; the paper's default is the ensemble of three.
 
     Raises:
         ConfigError: If the kind is unknown.
@@ -126,33 +126,33 @@ class DreamSimScorer:
         require_files(self.folder, REQUIRED_FILES[kind], _DREAMSIM_REMEDY)
 
     def similarity(self, target: NDArray[np.uint8], drawing: NDArray[np.uint8]) -> float:
-        """Returns how alike two pictures, uint8[H, W, 3] each, are, from 0 to 1.
+        """Returns the similarity of two images, uint8[H, W, 3] each, from 0 to 1.
 
         Raises:
             WeightsUnavailableError: If the package `dreamsim` is not installed.
         """
         model, preprocess = _load_dreamsim(self.folder, self.kind)
-        pictures = [preprocess(Image.fromarray(picture)) for picture in (target, drawing)]
+        images = [preprocess(Image.fromarray(image)) for image in (target, drawing)]
         with torch.inference_mode():
-            return _unit(1.0 - float(model(*pictures)))
+            return _unit(1.0 - float(model(*images)))
 
 
 def _unit(similarity: float) -> float:
-    """Returns a similarity within 0 and 1; 0 for one that is not finite."""
+    """Clips a similarity to 0 to 1; returns 0 if it is not finite."""
     return min(1.0, max(0.0, similarity)) if math.isfinite(similarity) else 0.0
 
 
 @lru_cache(maxsize=2)
 def _load_dino(folder: Path) -> Any:
     """Returns the model of a folder, once per process."""
-    # Float32 whatever the checkpoint has: in bfloat16 different drawings have equal cosines.
+    # Float32 whatever the checkpoint's type: in bfloat16 different drawings have equal cosines
     model: Any = AutoModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
     return model.eval()
 
 
 @lru_cache(maxsize=2)
 def _load_dreamsim(folder: Path, kind: str) -> tuple[Any, Any]:
-    """Returns the model of a folder and what prepares its pictures, once per process."""
+    """Returns the model of a folder and its image preprocessing, once per process."""
     try:
         package = importlib.import_module("dreamsim")
     except ImportError as error:

@@ -1,11 +1,11 @@
-"""SMFANet, the super-resolution network of Mags-RL, with weights of the user's.
+"""SMFANet, the super-resolution network of Mags-RL, with the user's or the shipped weights.
 
 Source: Zheng, Sun, Dong and Pan, "SMFANet: A Lightweight Self-Modulation Feature Aggregation Network for Efficient
 Image Super-Resolution", ECCV 2024; Mags-RL names it in appendix C. The layers are named as in the published
-checkpoints, so that these can be loaded; `belt` is one of those names.
+checkpoints, so that these can be loaded, including `belt`.
 
-Deviations, both for pictures that the published network cannot take: a side under 8 pixels is pooled to 1 position
-instead of 0, and a picture of one pixel has variance 0 instead of none.
+Deviations, both for images that the published network cannot process: a side under 8 pixels is pooled to 1 position
+instead of 0, and an image of one pixel has variance 0 instead of NaN.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from vlm_envs.tools.pictures import Picture
 from vlm_envs.tools.zoom import LanczosUpscaler
 
 SHIPPED = {factor: Path(__file__).parent / f"smfanet_small_x{factor}.safetensors" for factor in (2, 4)}
-"""Weights of a small network by factor, as `python -m training upscaler --size small` makes them."""
+"""Weights of a small network by factor, trained by `python -m training upscaler --size small`."""
 
 _POOLING = 8
 _PARTIAL_RATE = 0.25
 _DETAIL_GROWTH = 2
 _WRAPPINGS = ("params_ema", "params", "state_dict")
-"""Keys under which training frameworks put a state dict, the best first."""
+"""Keys under which training frameworks store a state dict, in order of preference."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class SMFANetConfig:
         num_channels: Channels of every block, 4 to 512.
         num_blocks: Blocks, 1 to 64.
         growth: Channels inside the feed-forward part of a block, as a multiple; 1 to 8.
-        factor: How many times as wide and as high the result is, 1 to 8.
+        factor: Factor by which width and height grow, 1 to 8.
     """
 
     num_channels: int = 36
@@ -80,9 +80,9 @@ class _LocalDetail(nn.Module):
 
 
 class _SelfModulation(nn.Module):
-    """Self-modulation feature aggregation: half of the features carry what is far apart, half what is near.
+    """Self-modulation feature aggregation: half of the features carry global information, half local.
 
-    The first half is modulated by its own pooled maxima and its variance over the picture, an approximation of
+    The first half is modulated by its pooled maxima and its variance over the image, an approximation of
     self-attention; the second passes through `_LocalDetail`.
     """
 
@@ -109,7 +109,7 @@ class _SelfModulation(nn.Module):
 
 
 class _PartialFeedForward(nn.Module):
-    """Feed-forward part in which a quarter of the inner channels sees its neighbours."""
+    """Feed-forward part in which a quarter of the inner channels has a 3x3 convolution."""
 
     def __init__(self, num_channels: int, growth: int) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class _PartialFeedForward(nn.Module):
 
 
 class _Block(nn.Module):
-    """Feature modulation block: both parts, each after normalising the channels of a pixel, each added."""
+    """Feature modulation block: both parts, each with channel normalization per pixel and a residual connection."""
 
     def __init__(self, num_channels: int, growth: int) -> None:
         super().__init__()
@@ -140,7 +140,7 @@ class _Block(nn.Module):
 
 
 class SMFANet(nn.Module):
-    """The network: shallow features, blocks with one skip around all, and pixel shuffling."""
+    """The network: shallow features, blocks with one residual connection around all, and pixel shuffling."""
 
     def __init__(self, config: SMFANetConfig) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class SMFANet(nn.Module):
         )
 
     def forward(self, pictures_B3HW: Tensor) -> Tensor:
-        """Returns pictures, enlarged.
+        """Returns enlarged images.
 
         Args:
             pictures_B3HW: RGB, 0 to 1.
@@ -167,16 +167,16 @@ class SMFANet(nn.Module):
 
 
 def load_smfanet(path: str | Path) -> SMFANet:
-    """Returns a network with its weights; their shapes say how large it is.
+    """Loads a network; its size is inferred from the shapes of the weights.
 
     Args:
-        path: A state dict as `.safetensors` or, of tensors only, as `.pth` or `.pt`.
+        path: A state dict as `.safetensors`, or as `.pth` or `.pt` with only tensors.
 
     Returns:
         The network in evaluation mode, on the CPU, in float32.
 
     Raises:
-        WeightsUnavailableError: If there is no such file, or it is of another kind or network, damaged, or holds
+        WeightsUnavailableError: If there is no such file, or it is of another type or network, damaged, or contains
             numbers that are not finite.
     """
     weights = _read_weights(Path(path))
@@ -187,12 +187,14 @@ def load_smfanet(path: str | Path) -> SMFANet:
         shown = " ".join(str(error).split())[:300]
         raise WeightsUnavailableError(f"The weights in {path} do not fit SMFANet: {shown}") from error
     if not all(bool(torch.isfinite(parameter).all()) for parameter in network.parameters()):
-        raise WeightsUnavailableError(f"The weights in {path} hold numbers that are not finite; the file is damaged.")
+        raise WeightsUnavailableError(
+            f"The weights in {path} contain numbers that are not finite; the file is damaged."
+        )
     return network.float().eval()
 
 
 def _read_weights(path: Path) -> Mapping[str, Tensor]:
-    """Returns a file's tensors by name. No code that a file may hold is run."""
+    """Returns a file's tensors by name, without running any code in it."""
     if not path.is_file():
         raise WeightsUnavailableError(
             f"No weights of SMFANet at {path}: expected a .safetensors, .pth or .pt file. Train some with `python -m "
@@ -209,8 +211,8 @@ def _read_weights(path: Path) -> Mapping[str, Tensor]:
     except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, KeyError, OSError) as error:
         shown = " ".join(str(error).split())[:200]
         raise WeightsUnavailableError(
-            f"{path} cannot be read as a state dict of tensors ({shown}). Files that hold anything else than tensors "
-            "are refused, since reading them would run their code."
+            f"{path} cannot be read as a state dict of tensors ({shown}). Files with anything other than tensors "
+            "are refused, because loading them could run their code."
         ) from error
     for wrapping in _WRAPPINGS:
         if isinstance(loaded, Mapping) and isinstance(loaded.get(wrapping), Mapping):
@@ -221,7 +223,7 @@ def _read_weights(path: Path) -> Mapping[str, Tensor]:
 
 
 def _config_of(weights: Mapping[str, Tensor], path: Path) -> SMFANetConfig:
-    """Returns the size that weights are of."""
+    """Infers the network's size from its weights."""
     try:
         num_channels = weights["to_feat.weight"].shape[0]
         num_blocks = 1 + max(int(name.split(".")[1]) for name in weights if name.startswith("feats."))
@@ -247,20 +249,19 @@ def smfanet(
     """Returns a super-resolution agent for `upscaler="agents.perception.super_resolution:smfanet"` of a world.
 
     Args:
-        weights: Their file, see `load_smfanet`; None for those that ship, which were trained on generated scenes.
-        factor: How many times as wide and as high its results are: of those that ship, 2 or 4; None for the file's
-            own, or 4.
-        device: Where it runs.
-        max_input_pixels: Larger pictures are enlarged by Lanczos resampling.
+        weights: Path of the weights, see `load_smfanet`; None for the shipped ones, trained on generated scenes.
+        factor: Factor by which width and height grow: 2 or 4 for the shipped weights; None for the file's own, or 4.
+        device: Device of the network.
+        max_input_pixels: Larger images are enlarged by Lanczos resampling.
 
     Raises:
-        ConfigError: If there are no weights of such a factor.
+        ConfigError: If there are no weights for the factor.
         WeightsUnavailableError: As `load_smfanet`.
     """
     if weights is None and factor not in (None, *SHIPPED):
         raise ConfigError(
             f"Weights of SMFANet ship for factor {' and '.join(map(str, SHIPPED))}; got {factor}. Train some with "
-            f"`python -m training upscaler --factor {factor}`, and name them: weights=FILE."
+            f"`python -m training upscaler --factor {factor}`, and pass them: weights=FILE."
         )
     path = SHIPPED[factor or 4] if weights is None else Path(weights)
     changed = path.stat().st_mtime_ns if path.is_file() else 0
@@ -281,9 +282,9 @@ class SMFANetUpscaler:
 
     Args:
         network: From `load_smfanet`.
-        device: Where it runs.
-        max_input_pixels: Larger pictures are large enough already and are enlarged by Lanczos resampling: the
-            network would need gigabytes for them.
+        device: Device of the network.
+        max_input_pixels: Larger images are enlarged by Lanczos resampling, because the network would need gigabytes for
+            them.
     """
 
     def __init__(self, network: SMFANet, *, device: str = "cpu", max_input_pixels: int = 512 * 512) -> None:
@@ -295,16 +296,16 @@ class SMFANetUpscaler:
 
     @classmethod
     def from_file(cls, path: str | Path, *, device: str = "cpu") -> SMFANetUpscaler:
-        """Returns one with a file's weights; see `load_smfanet`."""
+        """Returns an upscaler with the weights of a file; see `load_smfanet`."""
         return cls(load_smfanet(path), device=device)
 
     @property
     def factor(self) -> int:
-        """How many times as wide and as high."""
+        """Factor by which width and height grow."""
         return self._network.config.factor
 
     def upscale(self, picture: Picture) -> Picture:
-        """Returns the enlarged picture."""
+        """Returns the enlarged image."""
         if picture.num_pixels > self._max_input_pixels:
             return LanczosUpscaler(self.factor).upscale(picture)
         pixels_3HW = torch.from_numpy(picture.pixels.astype(np.float32) / 255.0).permute(2, 0, 1)

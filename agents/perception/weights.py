@@ -1,4 +1,4 @@
-"""Loads models and what belongs to them from a user's directories, and says clearly what is missing there."""
+"""Loading of models, tokenizers, and image processors from local directories, with errors that name missing files."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class WeightsUnavailableError(EngineUnavailableError):
 
 
 def folder_of(variable: str, model: str, *, without: str) -> Path:
-    """Returns the folder an environment variable names.
+    """Returns the folder that an environment variable names.
 
     Args:
         variable: The environment variable.
-        model: What needs it, for the message.
-        without: What to do without weights, one sentence.
+        model: The model that needs it, for the message.
+        without: The alternative without weights, one sentence.
 
     Raises:
         WeightsUnavailableError: If the variable is not set.
@@ -35,8 +35,7 @@ def folder_of(variable: str, model: str, *, without: str) -> Path:
     folder = os.environ.get(variable)
     if not folder:
         raise WeightsUnavailableError(
-            f"{model} needs weights on this machine; set {variable} to the folder they are in. Nothing is downloaded. "
-            f"{without}"
+            f"{model} needs weights on this machine; set {variable} to their folder. Nothing is downloaded. {without}"
         )
     return Path(folder)
 
@@ -45,8 +44,8 @@ def require_files(folder: Path, names: Iterable[str], remedy: str) -> None:
     """Raises unless a folder has all the files a model needs.
 
     Args:
-        folder: Where they should be.
-        names: Files or folders in it.
+        folder: The model's folder.
+        names: Required files or folders in it.
         remedy: Where to get them, one sentence.
 
     Raises:
@@ -58,21 +57,21 @@ def require_files(folder: Path, names: Iterable[str], remedy: str) -> None:
 
 
 def load_model(model_class: Any, directory: str | Path, *, model_type: str) -> Any:
-    """Returns a transformers model in evaluation mode and in float32, whatever its checkpoint is saved in.
+    """Returns a transformers model in evaluation mode and in float32, whatever the type of its checkpoint.
 
     Args:
         model_class: Its class.
-        directory: With config.json and weights.
-        model_type: What config.json must say.
+        directory: Directory with config.json and weights.
+        model_type: Expected `model_type` of config.json.
 
     Raises:
-        WeightsUnavailableError: If there is no such model, or weights of it are missing: transformers would draw these
-            at random and go on.
+        WeightsUnavailableError: If there is no such model, or some of its weights are missing, which transformers would
+            silently initialize at random.
     """
     path = Path(directory)
     found = _model_type(path)
     if found != model_type:
-        raise WeightsUnavailableError(f"Expected a model of type {model_type!r} in {path}; config.json says {found!r}.")
+        raise WeightsUnavailableError(f"Expected a model of type {model_type!r} in {path}; config.json has {found!r}.")
     try:
         model, info = model_class.from_pretrained(
             path, local_files_only=True, output_loading_info=True, dtype=torch.float32
@@ -89,15 +88,15 @@ def load_model(model_class: Any, directory: str | Path, *, model_type: str) -> A
 
 
 def load_part(part_class: Any, directory: str | Path, *, one_of: Sequence[str]) -> Any:
-    """Returns what goes with a model: a tokenizer or an image processor.
+    """Returns a model's tokenizer or image processor.
 
     Args:
         part_class: Its class.
-        directory: The model's.
-        one_of: Files of which one must be there; without any, transformers makes a tokenizer that knows no words.
+        directory: The model's directory.
+        one_of: Files of which one must exist; without any, transformers creates a tokenizer with an empty vocabulary.
 
     Raises:
-        WeightsUnavailableError: If its files are not there or cannot be read.
+        WeightsUnavailableError: If its files are missing or cannot be read.
     """
     if not any((Path(directory) / name).is_file() for name in one_of):
         raise WeightsUnavailableError(
@@ -110,14 +109,14 @@ def load_part(part_class: Any, directory: str | Path, *, one_of: Sequence[str]) 
 
 
 def _model_type(path: Path) -> str:
-    """Returns what a directory says it holds."""
+    """Returns the `model_type` of a directory."""
     config = path / "config.json"
     if not config.is_file():
         raise WeightsUnavailableError(
-            f"No weights in {path}: expected a directory with config.json, model.safetensors and what goes with them, "
-            "as `save_pretrained` writes it. Nothing is downloaded."
+            f"No weights in {path}: expected a directory with config.json, model.safetensors, and tokenizer or "
+            "processor files, as `save_pretrained` writes them. Nothing is downloaded."
         )
     try:
         return str(json.loads(config.read_text(encoding="utf-8")).get("model_type"))
     except (ValueError, AttributeError) as error:
-        raise WeightsUnavailableError(f"{config} is no model configuration: {error}") from error
+        raise WeightsUnavailableError(f"{config} is not a model configuration: {error}") from error

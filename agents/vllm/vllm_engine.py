@@ -1,13 +1,13 @@
-"""What every vLLM engine takes and returns, wherever it runs, and the engine that runs in this process.
+"""The interface of vLLM engines, in this process or on a server, and the engine in this process.
 
-vLLM takes images that are processed already: the trainer's own pixels, not those of its own processor. An image
-is the arguments of the vision tower by name, and for each the field that says how vLLM puts several images
-together. On the wire it is MessagePack in base64, as `vllm.v1.serial_utils` reads it.
+vLLM gets processed images: the trainer's own pixels, not those of vLLM's processor. An image consists of the
+arguments of the vision tower by name, each with a field that specifies how vLLM combines several images. Over HTTP it
+is MessagePack in base64, in the format of `vllm.v1.serial_utils`.
 
 Source: vLLM 0.32, `vllm.multimodal.inputs` and `vllm.entrypoints.scale_out.token_in_token_out`.
 
-`reload_weights` needs all weights under all of their names. A head that is tied to the embedding is written
-out, too: vLLM 0.32 leaves an omitted one as it was.
+`reload_weights` needs all weights under all of their names, including a head that is tied to the embedding: vLLM 0.32
+does not update an omitted one.
 """
 
 from __future__ import annotations
@@ -42,29 +42,29 @@ if TYPE_CHECKING:
 
 
 _MAX_ROWS = 128
-"""Most responses that are sampled at once without a GPU."""
+"""Most responses sampled at once without a GPU."""
 _NEVER = -100.0
-"""Added to the logits of tokens that are never sampled: as much as vLLM allows, and e^-100 is 0 to a float32."""
+"""Added to the logits of tokens that are never sampled: vLLM's limit, and e^-100 is 0 in float32."""
 
 _RAW = 3
-"""MessagePack's type of bytes that are an array's, as vLLM numbers it."""
+"""vLLM's MessagePack extension type for the bytes of an array."""
 _FLAT, _BATCHED = "flat", "batched"
 _FIELDS: Mapping[str, str] = {"pixel_values": _FLAT, "image_grid_thw": _BATCHED}
-"""How the arguments of Qwen's towers are put together: patches one behind another, grids as a list."""
+"""How the arguments of Qwen's towers are combined: patches are concatenated, grids are a list."""
 
 WEIGHTS = "model.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One response that is asked for.
+    """A request for one response.
 
     Attributes:
-        ids: Tokens of the whole conversation so far, placeholders expanded.
-        images: Its pictures, in the order of their placeholders.
-        offsets: Where the placeholders of each picture begin.
-        seed: Of what is drawn, so that it depends on nothing that is sampled beside it.
-        sampling: How it is drawn; None for as the engine was made.
+        ids: Tokens of the whole conversation so far, with placeholders expanded.
+        images: Its images, in the order of their placeholders.
+        offsets: Index of each image's first placeholder.
+        seed: Seed of the response, which makes it independent of other requests.
+        sampling: Sampling settings; None for the engine's own.
     """
 
     ids: list[int]
@@ -74,42 +74,42 @@ class Request:
     sampling: SamplingConfig | None = None
 
     def drawn(self) -> dict[str, Any]:
-        """Returns vLLM's parameters that are this request's own, to be put over the engine's."""
+        """Returns this request's vLLM parameters, which override the engine's."""
         return {} if self.sampling is None else _drawn(self.sampling)
 
 
 class VLLMEngine(Protocol):
-    """Samples with the weights it was given last; shared by agents that take turns."""
+    """Samples with the last loaded weights; can be shared by agents that take turns."""
 
     @property
     def version(self) -> str:
-        """What the weights are called that were loaded last; empty before."""
+        """Version of the loaded weights; empty before the first ones."""
 
     def load(self, weights: Mapping[str, Tensor], version: str) -> None:
-        """Takes weights, under the names that a checkpoint has for them.
+        """Loads weights, under their names in a checkpoint.
 
         Args:
-            weights: All of them.
-            version: What tells them from any that were loaded before; another name may be given to them.
+            weights: All weights.
+            version: Distinguishes them from other loaded weights; an engine may use another name.
 
         Raises:
             SamplerLostError: If the engine cannot be reached.
         """
 
     def add_request(self, name: str, request: Request) -> None:
-        """Asks for a response, of a name that no other has."""
+        """Requests a response under a unique name."""
 
     def step(self) -> dict[str, SampledResponse]:
-        """Goes on with what was asked for; returns responses that are there, by name, if only to say why there is none.
+        """Advances the requests; returns the finished or failed responses, by name.
 
-        Called while there are requests without a response.
+        Called while there are unfinished requests.
         """
 
     def abort(self, names: Sequence[str]) -> None:
-        """Gives up requests, which are not answered any more."""
+        """Drops requests."""
 
     def close(self) -> None:
-        """Lets go of everything."""
+        """Frees all resources."""
 
 
 def _drawn(sampling: SamplingConfig) -> dict[str, Any]:
@@ -117,22 +117,22 @@ def _drawn(sampling: SamplingConfig) -> dict[str, Any]:
 
 
 def sampling_params(encoder: ChatEncoder, sampling: SamplingConfig) -> dict[str, Any]:
-    """Returns vLLM's parameters of all requests, but for their seeds and what they say of how they are drawn."""
+    """Returns vLLM's parameters of all requests, without their seeds and their own sampling settings."""
     return {
         **_drawn(sampling),
         "stop_token_ids": [encoder.end_of_turn_id],
-        "ignore_eos": True,  # a checkpoint may name other tokens that end it; ours ends at one
+        "ignore_eos": True,  # a checkpoint may specify other stop tokens; here only end of turn stops
         "logit_bias": {token: _NEVER for token in encoder.suppressed_ids()},
-        "logprobs": 0,  # of the sampled token alone
+        "logprobs": 0,  # only that of the sampled token
         "detokenize": False,
         "skip_special_tokens": False,
     }
 
 
 def scheduling(max_context_tokens: int) -> dict[str, int]:
-    """Returns how much vLLM does at once on this machine; its own choice on a GPU.
+    """Returns vLLM's batch limits on this machine; empty, for vLLM's defaults, with a GPU.
 
-    On a CPU vLLM 0.32 fails where a prompt with a seed is fed in several steps, so all have to fit into one.
+    On a CPU, vLLM 0.32 fails if a prompt with a seed is fed in several steps, so all prompts must fit into one step.
     """
     if torch.cuda.is_available():
         return {}
@@ -140,38 +140,38 @@ def scheduling(max_context_tokens: int) -> dict[str, int]:
 
 
 def failed_response(error: str) -> SampledResponse:
-    """Returns what stands for a response that cannot be had, and why."""
+    """Returns a response without tokens and with an error."""
     return SampledResponse(ids=[], logprobs=[], error=error)
 
 
 def image_offsets(ids: Sequence[int], images: Sequence[ProcessedImage], image_token_id: int) -> tuple[int, ...]:
-    """Returns where the placeholders of each picture begin."""
-    places = np.flatnonzero(np.asarray(ids) == image_token_id)
+    """Returns the index of each image's first placeholder."""
+    indices = np.flatnonzero(np.asarray(ids) == image_token_id)
     firsts = np.cumsum([0, *(image.num_tokens for image in images)])
-    assert firsts[-1] == len(places), "each placeholder is one of a picture's"
-    return tuple(int(places[first]) for first in firsts[:-1])
+    assert firsts[-1] == len(indices), "placeholders match images"
+    return tuple(int(indices[first]) for first in firsts[:-1])
 
 
 def require_sendable(family: Family) -> None:
-    """Refuses families whose pictures cannot be handed over.
+    """Refuses families whose images vLLM cannot be given.
 
     Raises:
-        ConfigError: If a model is of one.
+        ConfigError: If the family is not supported.
     """
     if not isinstance(family, QwenVL):
         raise ConfigError(
-            f"vLLM samples Qwen2.5-VL and Qwen3-VL here; this model is a {family.model_types[0]}, for whose pictures "
-            "there is no way yet. Train it with --sampler transformers."
+            f"vLLM samples Qwen2.5-VL and Qwen3-VL here; this model is a {family.model_types[0]}, whose images are not "
+            "supported yet. Train it with --sampler transformers."
         )
 
 
 def picture_key(image: ProcessedImage, version: str) -> str:
-    """Returns what vLLM knows a picture by; under other weights it is another, for what it becomes is kept."""
+    """Returns vLLM's cache key of an image, which includes the weights' version because features are cached."""
     return f"{version}-{image.key.hex()}"
 
 
 def kwargs_item(image: ProcessedImage) -> MultiModalKwargsItem:
-    """Returns a picture as vLLM's own type, where vLLM is."""
+    """Returns an image as vLLM's own type; needs vLLM."""
     import torch
     from vllm.multimodal.inputs import MultiModalFieldConfig, MultiModalFieldElem, MultiModalKwargsItem
 
@@ -186,7 +186,7 @@ def kwargs_item(image: ProcessedImage) -> MultiModalKwargsItem:
 
 
 def encoded_picture(image: ProcessedImage) -> str:
-    """Returns a picture as it is sent to a server; needs the package msgpack."""
+    """Returns an image in the format of a vLLM server; needs the package msgpack."""
     import msgpack
 
     elements = {}
@@ -200,7 +200,7 @@ def encoded_picture(image: ProcessedImage) -> str:
 
 
 def _arguments(image: ProcessedImage) -> dict[str, npt.NDArray[Any]]:
-    """Returns the arguments of one picture, without an axis of pictures where vLLM adds it."""
+    """Returns the arguments of one image, without the batch axis where vLLM adds it."""
     arguments = {}
     for name, value in image.inputs.items():
         arguments[name] = np.ascontiguousarray(value if _FIELDS[name] == _FLAT else value[0])
@@ -208,10 +208,10 @@ def _arguments(image: ProcessedImage) -> dict[str, npt.NDArray[Any]]:
 
 
 def parts(weights: Mapping[str, Tensor], max_bytes: int) -> Iterator[dict[str, Tensor]]:
-    """Yields weights in the host's memory, no two of which share any, in parts of about as many bytes at most."""
+    """Yields weights in host memory, none of which share memory, in parts of about `max_bytes` at most."""
     part: dict[str, Tensor] = {}
     for name, value in weights.items():
-        part_bytes = sum(each.nbytes for each in part.values())
+        part_bytes = sum(tensor.nbytes for tensor in part.values())
         if part and part_bytes + value.nbytes > max_bytes:
             yield part
             part = {}
@@ -220,7 +220,7 @@ def parts(weights: Mapping[str, Tensor], max_bytes: int) -> Iterator[dict[str, T
 
 
 def write_weights(directory: Path, weights: Mapping[str, Tensor]) -> None:
-    """Writes a checkpoint's weights in place of those that are there, all or nothing."""
+    """Replaces a checkpoint's weights atomically."""
     temporary = directory / f".{WEIGHTS}"
     tensors: dict[str, Tensor] = {}
     for name, value in weights.items():
@@ -230,9 +230,9 @@ def write_weights(directory: Path, weights: Mapping[str, Tensor]) -> None:
 
 
 def _alone(value: Tensor, others: Mapping[str, Tensor]) -> Tensor:
-    """Returns a weight that shares no memory with others, which safetensors refuses."""
+    """Returns a weight that shares no memory with others, because safetensors refuses shared memory."""
     value = value.detach().cpu().contiguous()
-    shares = any(each.data_ptr() == value.data_ptr() for each in others.values())
+    shares = any(other.data_ptr() == value.data_ptr() for other in others.values())
     return value.clone() if shares else value
 
 
@@ -240,15 +240,15 @@ class LocalEngine:
     """A `VLLMEngine` in this process.
 
     Args:
-        config: What it may take.
-        model: What is sampled; `load` gives it its weights.
+        config: vLLM's settings.
+        model: Provides the model configuration; `load` provides the weights.
         encoder: Its chat format.
-        sampling: How responses are drawn.
+        sampling: Sampling settings.
         max_context_tokens: Most tokens of a conversation.
 
     Raises:
         EngineUnavailableError: If vLLM is not installed.
-        ConfigError: If it cannot start like this.
+        ConfigError: If vLLM cannot start with these settings.
     """
 
     def __init__(
@@ -264,51 +264,51 @@ class LocalEngine:
             self._llm = _started(config, folder, str(model.dtype), max_context_tokens)
 
     def load(self, weights: Mapping[str, Tensor], version: str) -> None:
-        """Takes weights by vLLM's `reload_weights`.
+        """Loads weights by vLLM's `reload_weights`.
 
         Raises:
-            SamplerLostError: If it does not.
+            SamplerLostError: If vLLM fails to load them.
         """
         try:
             with _generators_kept():
                 self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights.items())})
-        except Exception as error:  # whatever fails in vLLM, of which nothing more can be had without its weights
+        except Exception as error:  # any failure in vLLM, which is unusable without its weights
             raise SamplerLostError(
-                f"vLLM does not take the weights: {type(error).__name__}: {error}. Resume the run with --resume; a "
+                f"vLLM did not load the weights: {type(error).__name__}: {error}. Resume the run with --resume; a "
                 "vLLM server (--vllm.url) can be restarted without ending the run."
             ) from error
         self.version = version
 
     def add_request(self, name: str, request: Request) -> None:
-        """Asks for a response."""
+        """Requests a response."""
         with _generators_kept():
             self._llm.llm_engine.add_request(name, self._input(request), self._params_of(request))
         self._asked.add(name)
 
     def step(self) -> dict[str, SampledResponse]:
-        """Goes on by a token or so; returns the responses that are over.
+        """Advances by about one token; returns the finished responses.
 
-        Where vLLM fails, as when its device has no more memory, all that was asked for is over and says why.
+        If vLLM fails, such as when its device runs out of memory, all requests end with an error.
         """
         try:
             with _generators_kept():
                 outputs = self._llm.llm_engine.step()
-        except Exception as error:  # whatever fails in vLLM costs what it was asked for, and no more
+        except Exception as error:  # any failure in vLLM costs only the current requests
             lost = [*self._asked]
-            with suppress(Exception):  # of an engine that is dead nothing has to be given up
+            with suppress(Exception):  # a dead engine has nothing to abort
                 self.abort(lost)
             return {name: failed_response(f"vLLM failed: {type(error).__name__}: {error}") for name in lost}
-        samples = {each.request_id: _sample(each) for each in outputs if each.finished}
+        samples = {output.request_id: _sample(output) for output in outputs if output.finished}
         self._asked -= samples.keys()
         return samples
 
     def abort(self, names: Sequence[str]) -> None:
-        """Gives up requests."""
+        """Drops requests."""
         self._asked -= set(names)
         self._llm.llm_engine.abort_request(list(names))
 
     def close(self) -> None:
-        """Ends vLLM and gives back its memory; once."""
+        """Ends vLLM and frees its memory; repeated calls do nothing."""
         if self._llm is None:
             return
         core = self._llm.llm_engine.engine_core
@@ -327,7 +327,7 @@ class LocalEngine:
         return SamplingParams(**params, seed=request.seed, output_kind=RequestOutputKind.FINAL_ONLY)
 
     def _input(self, request: Request) -> Any:
-        """Returns a request as vLLM's own type; what is known of its beginning is known for these weights alone."""
+        """Returns a request as vLLM's own type; the salt limits cached prefixes to the current weights."""
         from vllm.inputs import mm_input, tokens_input
         from vllm.multimodal.inputs import MultiModalKwargsItems, PlaceholderRange
 
@@ -344,8 +344,8 @@ class LocalEngine:
 
 
 def _started(config: VLLMConfig, folder: str, dtype: str, max_context_tokens: int) -> Any:
-    """Returns vLLM with a model of a folder, without its weights."""
-    # Here vLLM is not to bind the trainer's threads to cores, nor to seed its generators
+    """Returns vLLM with the model of a folder, without weights."""
+    # vLLM must not bind the trainer's threads to cores or seed its generators
     environment = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
     with _environment(environment), _generators_kept():
         from vllm import LLM
@@ -361,34 +361,34 @@ def _started(config: VLLMConfig, folder: str, dtype: str, max_context_tokens: in
                 enforce_eager=not config.compiles,
                 enable_prefix_caching=True,
                 logprobs_mode="processed_logprobs",
-                mm_device_do_normalize=False,  # pictures come as the vision tower takes them
+                mm_device_do_normalize=False,  # images are already normalized
                 mm_processor_cache_gb=0,
                 disable_log_stats=True,
-                # In a run of several processes vLLM is alone in each, and joins them all the same
+                # In a multi-process run, each process has its own vLLM, which joins torch's existing group
                 **({"distributed_executor_backend": "external_launcher"} if _is_one_of_several() else {}),
                 **scheduling(max_context_tokens),
                 seed=0,
             )
         except (ValueError, RuntimeError) as error:
             raise ConfigError(
-                f"vLLM does not start: {error} --vllm.memory-fraction is the share of the memory it may take; on a "
-                "CPU VLLM_CPU_KVCACHE_SPACE is what its cache may, in GiB."
+                f"vLLM does not start: {error} --vllm.memory-fraction limits the fraction of the memory it uses; on a "
+                "CPU, VLLM_CPU_KVCACHE_SPACE limits its cache, in GiB."
             ) from error
 
 
 def _let_go(core: Any) -> None:
-    """Ends what vLLM has of its own in one of several processes; its `shutdown` would end torch's groups with it.
+    """Ends vLLM in one of several processes; its own `shutdown` would also destroy torch's process groups.
 
     Source: vLLM 0.32, `vllm.v1.engine.core_client.InprocClient.shutdown` and `vllm.v1.engine.core.EngineCore.shutdown`.
     """
-    core._finalizer.detach()  # or it would come at the end of the process all the same, and keep all until then
+    core._finalizer.detach()  # it would run at process exit anyway and keep everything alive until then
     core.engine_core.model_executor.shutdown()
     core.engine_core.scheduler.shutdown()
     gc.unfreeze()
 
 
 def _is_one_of_several() -> bool:
-    """Returns whether this process is one of a group of torch's."""
+    """Returns whether this process is in a torch process group of several."""
     return torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1
 
 
@@ -402,7 +402,7 @@ def _sample(output: RequestOutput) -> SampledResponse:
 
 @contextmanager
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Sets variables of the environment within the block."""
+    """Sets environment variables within the block."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -417,7 +417,7 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _generators_kept() -> Iterator[None]:
-    """Leaves the generators of this process where they are, whatever vLLM does with them within the block."""
+    """Preserves the state of this process's random generators, which vLLM may change within the block."""
     numbers, arrays = random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):

@@ -1,7 +1,7 @@
-"""Lets a vLLM server be sent its weights: `--worker-extension-cls agents.vllm.worker.WeightReceiver`.
+"""Lets a vLLM server receive weights over HTTP: `--worker-extension-cls agents.vllm.worker.WeightReceiver`.
 
-It is imported by the server's workers, in vLLM's environment; a server that shares a folder with the trainer needs none
-of it. Nothing here imports any other file of this project.
+It is imported by the server's workers, in vLLM's environment; a server that shares a folder with the trainer does not
+need it. This file imports no other file of this project.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from torch import Tensor
 
 
 class WeightReceiver:
-    """Becomes a part of vLLM's worker, whose `reload_weights` takes what came."""
+    """Mixed into vLLM's worker, whose `reload_weights` loads the received weights."""
 
     def receive_weights(self, part: str, number: str, num_parts: str) -> None:
-        """Keeps a part of the weights; with the last one, all are taken.
+        """Stores a part of the weights; the last part loads them all.
 
         Args:
             part: Tensors by name, as safetensors writes them, in base64.
-            number: Which part it is, from 1, with which everything that came before is forgotten.
-            num_parts: How many there are.
+            number: Index of the part, from 1; part 1 discards all earlier parts.
+            num_parts: Number of parts.
         """
         parts: list[bytes] = [] if int(number) == 1 else vars(self).get("_weight_parts", [])
         parts.append(base64.b64decode(part))
@@ -32,7 +32,7 @@ class WeightReceiver:
             return
         del vars(self)["_weight_parts"]
         if len(parts) != int(num_parts):
-            raise ValueError(f"Of {num_parts} parts of the weights only {len(parts)} came; send all of them again.")
+            raise ValueError(f"Only {len(parts)} of {num_parts} parts of the weights arrived; send all of them again.")
         worker: Any = self
         worker.reload_weights(weights_iterator=_tensors(parts))
 

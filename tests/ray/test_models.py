@@ -148,7 +148,7 @@ def test_when_no_actor_can_be_had_any_more_it_stops_and_may_be_gone_on_with(pool
     (tmp_path / "gone").touch()
     for actor in model_actors(psutil.Process()):
         os.kill(actor.pid, signal.SIGKILL)
-    with pytest.raises(WorkerError, match=r"can be had any more\. .*No checkpoint.*--resume"):
+    with pytest.raises(WorkerError, match=r"No worker .*No checkpoint.*--resume"):
         doubled(models, 1, 2, 3)
     (tmp_path / "gone").unlink()
     assert doubled(models, 1, 2, 3) == [2, 4, 6]
@@ -185,7 +185,7 @@ def test_closing_ends_what_another_thread_asks(pool):
     time.sleep(1.0)
     models.close()
     thread.join(20.0)
-    assert raised == ["The workers of the models were ended while they were asked."]
+    assert raised == ["The workers of the models were stopped while answering."]
     assert wait_until(lambda: not model_actors(psutil.Process()))
     assert doubled(models, 1) == [2], "whoever asks later starts them anew"
 

@@ -126,7 +126,7 @@ def test_models_that_are_gone_are_told_at_the_start_and_later(tmp_path, director
     with scorer(tmp_path / "models", workers="ray") as there:
         shutil.rmtree(tmp_path / "models" / "likelihood")
         os.kill(model_actors(psutil.Process())[0].pid, signal.SIGKILL)
-        with pytest.raises(WorkerError, match=r"No worker .* can be had any more.*No checkpoint"):
+        with pytest.raises(WorkerError, match=r"No worker .*No checkpoint"):
             there.score(episodes)
     with pytest.raises(EngineUnavailableError, match=r"could not load .*: WeightsUnavailableError: No checkpoint"):
         scorer(tmp_path / "models", workers="ray")
@@ -211,7 +211,7 @@ def test_a_run_goes_on_when_actors_are_killed_stops_when_none_is_left_and_is_res
         os.kill(actor.pid, signal.SIGKILL)
     status, told = finished(started)
     assert status == 2, told
-    assert "can be had any more" in told and "No checkpoint" in told and "saved as of" in told, told
+    assert "No worker" in told and "No checkpoint" in told and "saved as of" in told, told
     done = load_checkpoint_state(directory / "latest")["iteration"]
     assert done >= 1
     shutil.move(tmp_path / "elsewhere", tmp_path / "model")

@@ -77,7 +77,7 @@ def test_an_agent_of_ones_own_plays():
         *("--agent-set", "moves=Down"),
         cwd=EXAMPLES,
     )
-    assert "own_agent:Walker says:\n  <answer>Down</answer>\nCarried out: Down" in output
+    assert "own_agent:Walker responds:\n  <answer>Down</answer>\nCarried out: Down" in output
 
 
 def test_a_mix_of_ones_own_is_a_recipe(monkeypatch, capsys):

@@ -29,7 +29,7 @@ MAINS = {
     ("words", "told"),
     [
         ("vlm_envs check Sokoban", "Unknown env 'Sokoban'. Did you mean 'VLM/Sokoban-v0'?"),
-        ("agents play oracle", "python -m agents play oracle needs ENV_ID, such as VLM/Sokoban-v0: nothing says which"),
+        ("agents play oracle", "python -m agents play oracle needs ENV_ID, such as VLM/Sokoban-v0: "),
         (
             "agents play oracle corridor:Corridor",
             "Unknown env 'corridor:Corridor'. Did you mean 'corridor:Own/Corridor",

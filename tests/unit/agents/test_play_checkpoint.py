@@ -44,21 +44,19 @@ def test_a_recipes_start_plays_where_it_has_learnt(capsys):
     assert main(["play", "recipe:frozenlake_tiny", *few]) == 0
     said = capsys.readouterr()
     assert "<observation>(the state you see now)</observation>" in said.out, "the format that it has learnt"
-    assert "recipe:frozenlake_tiny says:\n  <think><observation>" in said.out
-    assert told(said.err) == (
-        "recipe:frozenlake_tiny has learnt VLM/FrozenLake-v0 with max_turns=3, not 2. What is not set is as it has "
-        "learnt it: prompt_format=grounding_worldmodeling, representation=structured, prompt_example=False."
-    )
+    assert "recipe:frozenlake_tiny responds:\n  <think><observation>" in said.out
+    reported = told(said.err)
+    assert "recipe:frozenlake_tiny was trained on VLM/FrozenLake-v0 with max_turns=3, not 2." in reported
+    assert "prompt_format=grounding_worldmodeling, representation=structured, prompt_example=False." in reported
 
 
 @pytest.mark.parametrize("named", [[], [LAKE]])
 def test_a_checkpoint_plays_its_world_with_its_arguments_and_sampling(named, lake, tmp_path, capsys):
     assert main(["play", lake, *named, "--out", str(tmp_path / "kept")]) == 0
     said = capsys.readouterr()
-    assert told(said.err) == (
-        f"{lake} plays {LAKE} with the arguments it has learnt with: prompt_format=no_think, size=5, max_turns=2; "
-        "--set NAME=VALUE for others."
-    )
+    reported = told(said.err)
+    assert reported.startswith(f"{lake} plays {LAKE} ")
+    assert "prompt_format=no_think, size=5, max_turns=2;" in reported and "--set NAME=VALUE" in reported
     assert "turn 2" in said.out and "turn 3" not in said.out
     assert said.out.count("Problem: cut off at the token limit") == 2
     (line,) = (tmp_path / "kept" / "trajectories" / "play.jsonl").read_text().splitlines()
@@ -74,17 +72,17 @@ def test_a_checkpoint_plays_its_world_with_its_arguments_and_sampling(named, lak
 def test_what_is_set_comes_first_and_is_told_where_it_differs(lake, capsys):
     assert main(["play", lake, LAKE, "--set", "size=4", "--set", "max_turns=3", "--set", "prompt_format=no_think"]) == 0
     said = capsys.readouterr()
-    assert told(said.err) == f"{lake} has learnt {LAKE} with size=5, not 4; max_turns=2, not 3."
+    assert told(said.err) == f"{lake} was trained on {LAKE} with size=5, not 4; max_turns=2, not 3."
     assert "turn 3" in said.out
     same = cast(lake, None, {"prompt_format": "no_think", "is_slippery": False})
-    assert "with the arguments it has learnt with: " in same.told, "what is left to the world is as it was, too"
+    assert "with the arguments it was trained with: " in same.told, "what is left to the world is as it was, too"
     assert same.kwargs == SHORT | {"is_slippery": False}
 
 
 def test_a_world_it_has_not_learnt_is_told(lake, capsys):
     assert main(["play", lake, "VLM/Sokoban-v0", "--max-turns", "2", "--set", "prompt_format=no_think"]) == 0
     said = told(capsys.readouterr().err)
-    assert said == f"{lake} has not learnt VLM/Sokoban-v0, but {LAKE}: what it says here may make no sense."
+    assert said.startswith(f"{lake} was not trained on VLM/Sokoban-v0 but on {LAKE};")
 
 
 def test_nothing_is_told_of_a_model_that_says_nothing_or_of_other_agents(tiny_directory):
@@ -98,12 +96,12 @@ def test_of_several_worlds_the_first_is_played_or_the_one_that_is_named_and_near
     agent = saying(tiny_directory, tmp_path, worlds=several)
     first = cast(agent, None, {})
     assert (first.env_id, first.kwargs) == (LAKE, {"size": 5, "prompt_format": "no_think"})
-    assert first.told.endswith("others. It has learnt VLM/Sokoban-v0, too: name one to see it.")
+    assert first.told.endswith("also trained on VLM/Sokoban-v0: name one to see it.")
     named = cast(agent, "VLM/Sokoban-v0", {})
     assert (named.kwargs, "too" in named.told) == ({"max_turns": 4}, False)
     nearest = cast(agent, LAKE, {"size": 6})
     assert nearest.kwargs == {"size": 6}
-    assert nearest.told.startswith(f"{agent} plays {LAKE} with the arguments it has learnt with: size=6;")
+    assert nearest.told.startswith(f"{agent} plays {LAKE} with the arguments it was trained with: size=6;")
 
 
 def test_a_mix_plays_any_of_its_worlds():
@@ -128,12 +126,12 @@ def test_a_run_is_named_by_its_folder(kind, tiny_directory, tmp_path):
     ("words", "message"),
     [
         (["recipe:frozenlake_tny"], "Did you mean 'frozenlake_tiny'?"),
-        (["recipe"], "No start ships for a recipe ''. There are: "),
+        (["recipe"], "The recipe '' ships no start"),
         (["recipe:mix_tiny", "VLM/Sokban-v0"], "Did you mean 'VLM/Sokoban-v0'?"),
         (["recipe:frozenlake_tiny", "--set", "sise=4"], "Did you mean 'size'?"),
         (["hf:nowhere"], "No checkpoint at nowhere"),
         (["hf:tests"], "No checkpoint at tests"),
-        (["hf:MODEL"], "play hf:MODEL needs ENV_ID, such as VLM/Sokoban-v0: nothing says which world it has learnt."),
+        (["hf:MODEL"], "play hf:MODEL needs ENV_ID, such as VLM/Sokoban-v0: "),
         (["hf:BROKEN", LAKE], "Expected a JSON object in "),
         (["hf:STRANGE"], "temperature must be a number; got 'hot'."),
         (["hf:GONE"], "Unknown env 'VLM/Gone-v0'."),

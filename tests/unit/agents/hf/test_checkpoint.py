@@ -70,7 +70,7 @@ def test_a_run_stands_for_its_latest_model_and_a_run_of_stages_for_none(tmp_path
     for stage in ("1-sft", "2-rl"):
         written(tmp_path / "whole" / stage / "latest" / "model" / "config.json", {})
     written(tmp_path / "whole" / "stages.json", {})
-    with pytest.raises(ConfigError, match=r"is a run of stages\. Name one of them: \S+/1-sft, \S+/2-rl\."):
+    with pytest.raises(ConfigError, match=r"is a staged run\..* \S+/1-sft, \S+/2-rl\."):
         model_in(tmp_path / "whole")
 
 
@@ -93,11 +93,9 @@ def test_a_broken_file_is_told(text, message, tmp_path):
 
 
 def test_an_unknown_recipe_is_told_with_the_closest():
-    with pytest.raises(
-        ConfigError, match=r"No start ships for a recipe 'svg_tny'\. Did you mean 'svg_tiny'\? There ar"
-    ):
+    with pytest.raises(ConfigError, match=r"'svg_tny' ships no .*Did you mean 'svg_tiny'\?"):
         shipped_start("svg_tny")
-    with pytest.raises(ConfigError, match=r"There are: .*mix_tiny"):
+    with pytest.raises(ConfigError, match=r"mix_tiny"):
         shipped_start("")
 
 

@@ -244,7 +244,7 @@ class TestMissingWeights:
             GroundingDinoSam.from_pretrained(tmp_path, directories[1])
 
     def test_directories_in_the_wrong_order(self, directories):
-        with pytest.raises(WeightsUnavailableError, match=r"of type 'grounding-dino' .* says 'sam'"):
+        with pytest.raises(WeightsUnavailableError, match=r"of type 'grounding-dino' .*'sam'"):
             GroundingDinoSam.from_pretrained(*reversed(directories))
 
     def test_no_weights_beside_the_configuration(self, directories, tmp_path):

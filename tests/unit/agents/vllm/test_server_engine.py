@@ -107,7 +107,7 @@ def test_weights_reach_the_workers_whole_over_http(part_bytes, agent, server, ti
 
 def test_weights_of_which_a_part_is_missing_are_not_taken(server):
     server.worker.receive_weights(base64.b64encode(safetensors.torch.save({})).decode(), "1", "3")
-    with pytest.raises(ValueError, match="Of 3 parts of the weights only 2 came"):
+    with pytest.raises(ValueError, match="2 of 3 parts"):
         server.worker.receive_weights(base64.b64encode(safetensors.torch.save({})).decode(), "3", "3")
     assert server.weights is None
 
@@ -241,7 +241,7 @@ def test_a_server_that_is_gone_is_waited_for_aloud_and_then_given_up(server, tin
     with pytest.raises(SamplerLostError, match=r"--resume"):
         engine.load({"one": torch.zeros(1)}, "new")  # which are sent at once, however busy the machine is
     engine.close()
-    assert caplog.text.count("is waited for, 0 seconds at most") == 1
+    assert caplog.text.count("0 seconds at most") == 1
     assert sum(path == "/collective_rpc" for path, _ in server.bodies) == 0, "nothing was taken"
 
 

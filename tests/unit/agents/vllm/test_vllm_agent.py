@@ -158,7 +158,7 @@ def test_a_model_whose_pictures_cannot_be_handed_over_is_refused(tiny, monkeypat
         ({"url": "http://a:8000/v1"}, "without /v1"),
         ({"url": "http://a:1,"}, "must be a server's address"),
         ({"url": "http://a:1, http://a:1"}, "names a server twice"),
-        ({"weights_dir": "/w"}, "there is none: name it"),
+        ({"weights_dir": "/w"}, "weights_dir .*url"),
         ({"process": "own"}, r"must be 'same', got 'own'.*start a server.*url"),
         ({"memory_fraction": 0}, "memory_fraction"),
         ({"max_parallel": 0}, "max_parallel"),
