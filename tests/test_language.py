@@ -9,13 +9,13 @@ from tests.language import ALLOWED, CHECKOUT, findings
 
 ALLOWANCE = {
     "vlm_envs": 0,
-    "agents": 602,
-    "judges": 342,
+    "agents": 0,
+    "judges": 0,
     "training": 0,
     "benchmarks": 0,
-    "docs": 7,
-    "examples": 11,
-    "tests": 1413,
+    "docs": 0,
+    "examples": 1,
+    "tests": 1382,
 }
 """Findings that are left in each package. A number only goes down; the goal is zero."""
 

@@ -359,7 +359,7 @@ def _movable_at(state: PrimitiveSkillState, point: Millimetres) -> str | None:
 
 
 class PrimitiveSkillWorld(World[PrimitiveSkillState, Primitive]):
-    """PrimitiveSkill: command a robot arm with pick, place, and push; `task` selects one of four tasks, `place` by default.
+    """PrimitiveSkill: command a robot arm; `task` selects one of four tasks, `place` by default.
 
     ## Description
     A Panda arm stands at the far side of a table with colored cubes of 40 mm. There are four tasks:

@@ -166,9 +166,7 @@ def test_ids_that_are_to_be_included_are_looked_for_before_any_level_is_played(t
 def test_a_stage_whose_pool_is_left_empty_is_named_with_its_own_option(tiny_directory, tmp_path):
     run = drawing(None, "runs", lakes(draw=2, attempts=1, min_pass_rate=0.9))
     stages = (Stage(name="one_more", run=replace(run, model=str(tiny_directory))),)
-    said = (
-        r"Stage 'one_more': Nothing is left .*: --stages\.one-more\.worlds\.0\.pool\.draw N\. .*--resume"
-    )
+    said = r"Stage 'one_more': Nothing is left .*: --stages\.one-more\.worlds\.0\.pool\.draw N\. .*--resume"
     with pytest.raises(ConfigError, match=said):
         train_stages(StagesConfig(name="staged", output=str(tmp_path), stages=stages))
 

@@ -143,7 +143,7 @@ def test_a_data_set_gives_the_ids_of_its_training_split(out, tmp_path, capsys):
     ("words", "told"),
     [
         (["no_such"], "pool takes a recipe (frozenlake_tiny"),
-        ([LAKE, "--world", "1"], f"--world 1: there are 0 {LAKE}"),
+        ([LAKE, "--world", "1"], f"worlds: 0 {LAKE}"),
         ([LAKE, "--worlds.1.env-id", "VLM/Sokoban-v0"], "--world NUMBER"),
         ([LAKE, "--agent", "hf:nowhere"], "nowhere"),
         ([LAKE, "--num-samples", "0"], "--num-samples must be at least 1"),
