@@ -23,7 +23,7 @@ UPSCALERS: dict[str, Upscaler] = {"lanczos": LanczosUpscaler(), "bicubic": Bicub
 
 
 class ZoomQAWorld(QAWorld):
-    """ZoomQA: answer a question about a small thing in a large image; `prompt_format` selects the way of looking.
+    """ZoomQA: answer a question about a small thing in a large image; `prompt_format` is `arm` by default.
 
     ## Description
     Generated scenes with sides of 2,000 to 8,000 pixels (streets, shelves, desks, charts) contain dozens of

@@ -104,8 +104,8 @@ MISTAKES = {
         "--sampling.temperature must be at least 0.01, or 0 for the likeliest token; got 1e-09."
     ),
     f"cold_start {LAKE} --model some/checkpoint": (
-        "error: cold_start makes a model, so --model some/checkpoint would have no effect. To continue from that checkpoint: "
-        "--cold-start.start-from some/checkpoint."
+        "error: cold_start makes a model, so --model some/checkpoint would have no effect. To continue from that "
+        "checkpoint: --cold-start.start-from some/checkpoint."
     ),
     f"{LAKE} --num-iterations 10 --eval-every 10": "--eval-every must be less than --num-iterations (10)",
     f"{LAKE} --resume --name never_started": "No run in",
