@@ -167,14 +167,14 @@ def test_a_checkpoint_teaches_and_verifies(words, tiny_directory, tmp_path, caps
     [
         (
             ["--expert", "compatible:teacher"],
-            "--expert compatible:teacher: A compatible server is named NAME@URL, such",
+            "--expert compatible:teacher: A compatible server needs NAME@URL, such",
         ),
         (["--expert", "openai:gpt-5"], "--expert openai:gpt-5: .*OPENAI_API_KEY"),
         (["--expert", "openai"], "--expert openai: the agent needs an argument: openai:MODEL; got 'openai'"),
         (["--expert", "hf"], "--expert hf: the agent needs an argument: hf:DIR"),
         (["--expert", "hf:nowhere"], "nowhere"),
         (["--judge", "hf:nowhere"], "nowhere"),
-        (["--judge", "compatible:judge"], "--judge compatible:judge: A compatible server is named NAME@URL"),
+        (["--judge", "compatible:judge"], "--judge compatible:judge: A compatible server needs NAME@URL"),
         (["--endpoint.model", "judge"], "--endpoint.base-url must be the endpoint's address with its version"),
         (["--endpoint.base-url", "http://127.0.0.1:1/v1"], "--endpoint.model"),
         ([], r"only a model can compare \('semantic'\).*--endpoint.model NAME and --endpoint.base-url URL"),
