@@ -49,6 +49,46 @@ def test_without_a_limit_only_a_hold_makes_wait():
     assert starts_of(limiter, clock, 2) == [1030.0, 1030.0]
 
 
+class YieldingClock(FakeClock):
+    """Lets other coroutines run while one sleeps."""
+
+    async def sleep(self, duration_s):
+        await asyncio.sleep(0)
+        await super().sleep(duration_s)
+
+
+def test_requests_that_wait_together_start_one_after_another():
+    clock = YieldingClock()
+
+    async def starts():
+        limiter = RateLimiter(60.0, clock)
+
+        async def start():
+            await limiter.acquire()
+            return clock.now_s()
+
+        return await asyncio.gather(*(start() for _ in range(4)))
+
+    assert asyncio.run(starts()) == [1000.0, 1001.0, 1002.0, 1003.0]
+
+
+def test_requests_that_are_canceled_while_they_wait_leave_no_gap():
+    clock = YieldingClock()
+
+    async def start_after_canceled_ones():
+        limiter = RateLimiter(60.0, clock)
+        await limiter.acquire()
+        waiting = [asyncio.ensure_future(limiter.acquire()) for _ in range(10)]
+        await asyncio.sleep(0)
+        for request in waiting:
+            request.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        await limiter.acquire()
+        return clock.now_s()
+
+    assert asyncio.run(start_after_canceled_ones()) == 1001.0
+
+
 @pytest.mark.parametrize("counted", [{"prompt_tokens": 900, "completion_tokens": 100}, None])
 def test_nothing_starts_beside_the_first_reply_whose_tokens_tell_what_one_takes(counted, endpoint, make_client, clock):
     """Eight at once would have used a limit of six replies a minute at the start."""

@@ -70,6 +70,13 @@ def test_credit_is_told_turn_by_turn():
     assert [(term.name, term.value) for term in notes[0].judge_terms] == [("grounding", 0.5)]
 
 
+def test_terms_of_judges_that_could_not_answer_are_not_recorded_as_0():
+    bonus = PaidTerm(name="few/turns", value=0.25, source="episode:few", weight=None)
+    unjudged = shaped(available=False)
+    (note,) = turn_notes(scored(replace(unjudged, judge_terms=(*unjudged.judge_terms, bonus))))
+    assert note.judge_terms == (bonus,)
+
+
 def test_a_masked_turn_has_no_credit():
     """A turn that no judge could score, and one whose row has an infinite reward."""
     batch = text_batch([[0, 0, -1, 1, 1]], [[1.0, 1.0]], trainable_BK=torch.tensor([[True, False]]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import nullcontext
 from dataclasses import replace
@@ -194,3 +195,20 @@ def test_a_hanging_judge_costs_its_turns_only():
         scorer.close()
     available = [turn.available for each in scored for turn in each.turns]
     assert 0 < available.count(False) <= 2, "siblings on one level ask the same"
+
+
+def test_what_was_asked_ahead_asks_nothing_after_its_batch():
+    async def busy():
+        time.sleep(0.5)  # keeps the client's loop from starting questions until the batch is over
+
+    with FakeEndpoint() as server, LAKE.make_vector(1, split="train") as worlds:
+        scorer = scorer_of(server)
+        (episode,) = try_rollout(ContinuousOracle(), worlds, [0], env_ids=[LAKE.env_id])
+        with scorer.asking_ahead():
+            blocked = scorer._client.begin(busy())
+            for turn in episode.turns:
+                scorer.saw_turn(LAKE.env_id, turn)
+        blocked.result()
+        scorer._client.begin(asyncio.sleep(0.2)).result()
+        assert server.requests == []
+        scorer.close()
